@@ -1,1 +1,1 @@
-"""The metadata log `__cluster_metadata-0` and the quorum that writes it; it knows no topics."""
+"""The metadata log `__cluster_metadata-0` and the quorum that writes it. This package does not depend on topics."""

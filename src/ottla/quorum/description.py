@@ -33,7 +33,7 @@ class QuorumDescription(NamedTuple):
 
 
 def describe_quorum(quorum: RaftNode) -> QuorumDescription | None:
-    """None if this node does not lead, because only the leader knows."""
+    """The description of the quorum. Only the leader has it: None if this node does not lead."""
     leadership = quorum.machine.leadership
     if leadership is None:
         return None

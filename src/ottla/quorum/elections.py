@@ -30,15 +30,15 @@ class Elections:
         refusal = self._refusal(request)
         if refusal is not None:
             return v.VoteResponse(error_code=refusal)
-        asked = x.only_partition(request)
-        assert asked is not None
+        partition = x.only_partition(request)
+        assert partition is not None
         answer = self._quorum.step(
             e.VoteRequested(
-                candidate=ReplicaKey(asked.replica_id, asked.replica_directory_id),
-                epoch=asked.replica_epoch,
-                log_end=LogEnd(asked.last_offset_epoch, asked.last_offset),
-                is_pre_vote=asked.pre_vote,
-                voter=ReplicaKey(request.voter_id, asked.voter_directory_id) if request.voter_id >= 0 else None,
+                candidate=ReplicaKey(partition.replica_id, partition.replica_directory_id),
+                epoch=partition.replica_epoch,
+                log_end=LogEnd(partition.last_offset_epoch, partition.last_offset),
+                is_pre_vote=partition.pre_vote,
+                voter=ReplicaKey(request.voter_id, partition.voter_directory_id) if request.voter_id >= 0 else None,
             )
         )
         assert answer is not None
@@ -48,14 +48,14 @@ class Elections:
         refusal = self._refusal(request)
         if refusal is not None:
             return b.BeginQuorumEpochResponse(error_code=refusal)
-        asked = x.only_partition(request)
-        assert asked is not None
-        self._quorum.learn_endpoints(asked.leader_id, request.leader_endpoints)
+        partition = x.only_partition(request)
+        assert partition is not None
+        self._quorum.learn_endpoints(partition.leader_id, request.leader_endpoints)
         answer = self._quorum.step(
             e.BeginEpochRequested(
-                leader_id=asked.leader_id,
-                epoch=asked.leader_epoch,
-                voter=ReplicaKey(request.voter_id, asked.voter_directory_id) if request.voter_id >= 0 else None,
+                leader_id=partition.leader_id,
+                epoch=partition.leader_epoch,
+                voter=ReplicaKey(request.voter_id, partition.voter_directory_id) if request.voter_id >= 0 else None,
             )
         )
         assert answer is not None
@@ -65,12 +65,16 @@ class Elections:
         refusal = self._refusal(request)
         if refusal is not None:
             return q.EndQuorumEpochResponse(error_code=refusal)
-        asked = x.only_partition(request)
-        assert asked is not None
-        self._quorum.learn_endpoints(asked.leader_id, request.leader_endpoints)
-        candidates = [candidate.candidate_id for candidate in asked.preferred_candidates] or asked.preferred_successors
+        partition = x.only_partition(request)
+        assert partition is not None
+        self._quorum.learn_endpoints(partition.leader_id, request.leader_endpoints)
+        candidates = [
+            candidate.candidate_id for candidate in partition.preferred_candidates
+        ] or partition.preferred_successors
         answer = self._quorum.step(
-            e.EndEpochRequested(leader_id=asked.leader_id, epoch=asked.leader_epoch, candidates=tuple(candidates))
+            e.EndEpochRequested(
+                leader_id=partition.leader_id, epoch=partition.leader_epoch, candidates=tuple(candidates)
+            )
         )
         assert answer is not None
         return x.end_epoch_response(answer, self._quorum.news, api_version=api_version)

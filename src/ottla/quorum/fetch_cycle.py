@@ -14,7 +14,7 @@ class FetchCycle:
         self._timing = timing
         self.fetch_id = 0
         self.is_under_way = False
-        # Whether the current leader has answered a fetch in this epoch.
+        # True if the current leader has answered a fetch in this epoch.
         self.has_succeeded = False
         self.failures = 0
         # The earliest time of the next fetch.
@@ -29,7 +29,7 @@ class FetchCycle:
         self.fetch_id += 1
 
     def abandon(self) -> None:
-        """The leader is gone: the response to a fetch under way is not waited for."""
+        """Abandons the fetch under way, because the leader has changed or failed."""
         self.is_under_way = False
 
     def begin(self) -> int:
@@ -53,7 +53,7 @@ class FetchCycle:
         self.due_ms = now_ms + self._timing.retry_backoff_ms(self.failures)
 
     def on_snapshot_needed(self) -> None:
-        """The current fetch goes on as the fetch of a snapshot."""
+        """Continues the current fetch as the fetch of a snapshot."""
         self.is_under_way = True
 
     def on_snapshot_fetched(self, now_ms: int) -> None:

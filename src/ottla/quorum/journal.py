@@ -31,7 +31,7 @@ _BATCH_BYTES_MAX = 128 << 20
 
 
 class Segment:
-    """One file, and the positions of some of its batches."""
+    """One segment file, and the positions of some of its batches."""
 
     __slots__ = ("base_offset", "end_offset", "file", "first_timestamp_ms", "offsets", "positions")
 
@@ -52,7 +52,7 @@ class Segment:
         self.end_offset = end_offset
 
     def position_before(self, offset: int) -> int:
-        """The position of a batch at or before the one with this offset."""
+        """The position of a batch at or before the batch with this offset."""
         index = bisect_right(self.offsets, offset) - 1
         return self.positions[index] if index >= 0 else 0
 
@@ -67,7 +67,7 @@ class Journal:
         self.unsynced: list[File] = []
         # Files in use by a worker. They are closed only after the worker is done, even if their segments are deleted.
         self._syncing: list[File] = []
-        self._gone: list[File] = []
+        self._obsolete: list[File] = []
         # True if the directory has to be synced for the name of a new segment.
         self.has_new_names = False
         # The epoch of the newest batch; -1 without one.
@@ -156,7 +156,7 @@ class Journal:
         while len(self._segments) > 1 and self._segments[-1].base_offset >= offset:
             self._remove(self._segments.pop())
         if len(self._segments) < segment_count:
-            # Before the last segment changes: a power loss must not bring back a segment that no longer continues it.
+            # Synced before the last segment changes: a power loss must not restore a segment that no longer follows it.
             self._files.sync_directory(self._directory)
         if self._segments[-1].end_offset > offset:
             self._shorten(self._segments[-1], offset)
@@ -165,13 +165,13 @@ class Journal:
             self.last_epoch = batch.header.leader_epoch
 
     def _shorten(self, segment: Segment, offset: int) -> None:
-        kept = Segment(segment.base_offset, segment.file)
+        shortened = Segment(segment.base_offset, segment.file)
         size = 0
         for batch in _batches(segment.file, 0, segment.file.size):
             header = batch.header
             if header.next_offset > offset:
                 break
-            kept.added(
+            shortened.added(
                 base_offset=header.base_offset,
                 end_offset=header.next_offset,
                 position=batch.position,
@@ -179,7 +179,7 @@ class Journal:
             )
             size = batch.position + header.size
         segment.file.truncate(size)
-        self._segments[-1] = kept
+        self._segments[-1] = shortened
         if segment.file not in self.unsynced:
             self.unsynced.append(segment.file)
 
@@ -234,9 +234,9 @@ class Journal:
 
     def end_sync(self) -> None:
         self._syncing = []
-        for file in self._gone:
+        for file in self._obsolete:
             file.close()
-        self._gone = []
+        self._obsolete = []
 
     def close(self) -> None:
         for segment in self._segments:
@@ -244,7 +244,7 @@ class Journal:
 
     def _remove(self, segment: Segment) -> None:
         if segment.file in self._syncing:
-            self._gone.append(segment.file)
+            self._obsolete.append(segment.file)
         else:
             segment.file.close()
         if segment.file in self.unsynced:

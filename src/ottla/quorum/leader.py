@@ -1,9 +1,9 @@
 """Serves the followers of the metadata log: Fetch and FetchSnapshot of `__cluster_metadata-0`.
 
 Voters get all entries, because their fetches commit them. Observers get committed batches only. A fetch at the end of
-the log is parked until there are new entries or its time is over. A replica whose log is not a prefix of ours gets the
-point of divergence (KIP-595). A replica that asks for deleted entries gets the id of a snapshot (KIP-630). A node that
-does not lead answers with the leader.
+the log is parked until there are new entries or its timeout has passed. A replica whose log is not a prefix of ours
+gets the point of divergence (KIP-595). A replica that asks for deleted entries gets the id of a snapshot (KIP-630). A
+node that does not lead answers with the id of the leader.
 """
 
 from __future__ import annotations
@@ -73,31 +73,31 @@ class QuorumLeader:
     ) -> f.FetchResponse | Deferred[f.FetchResponse]:
         if request.cluster_id is not None and request.cluster_id != self._cluster_id:
             return f.FetchResponse(error_code=ErrorCode.INCONSISTENT_CLUSTER_ID)
-        asked = only_partition(request)
-        if asked is None:
+        partition = only_partition(request)
+        if partition is None:
             return f.FetchResponse(error_code=ErrorCode.INVALID_REQUEST)
-        data = self._refusal(asked)
+        data = self._refusal(partition)
         if data is not None:
-            self._heard_of(ReplicaKey(replica_id, asked.replica_directory_id), data.error_code)
+            self._heard_of(ReplicaKey(replica_id, partition.replica_directory_id), data.error_code)
             return self._response(data, with_endpoint=api_version >= _ENDPOINTS_VERSION)
-        replica = ReplicaKey(replica_id, asked.replica_directory_id)
+        replica = ReplicaKey(replica_id, partition.replica_directory_id)
         is_voter = self._quorum.machine.voters.has(replica)
         if replica_id >= 0:
             for tell in self.on_fetched:
-                tell(replica_id, asked.fetch_offset)
+                tell(replica_id, partition.fetch_offset)
             # This may commit entries and complete parked fetches.
-            self._quorum.step(e.ReplicaFetched(replica=replica, offset=asked.fetch_offset))
+            self._quorum.step(e.ReplicaFetched(replica=replica, offset=partition.fetch_offset))
         max_bytes = min(request.max_bytes, self._bytes_max)
-        has_all = asked.fetch_offset >= (self._log.end_offset if is_voter else self._log.known_committed_offset)
+        has_all = partition.fetch_offset >= (self._log.end_offset if is_voter else self._log.known_committed_offset)
         # A replica with an outdated high watermark gets an answer at once (KIP-1166).
         if (
             has_all
-            and asked.high_watermark >= self._high_watermark()
+            and partition.high_watermark >= self._high_watermark()
             and request.max_wait_ms > 0
             and len(self._parked) < PARKED_MAX
         ):
-            return self._park(asked, max_bytes, request.max_wait_ms, is_voter=is_voter)
-        return self._response(self._read(asked, max_bytes, is_voter=is_voter))
+            return self._park(partition, max_bytes, request.max_wait_ms, is_voter=is_voter)
+        return self._response(self._read(partition, max_bytes, is_voter=is_voter))
 
     def on_appended(self) -> None:
         """There are new entries for voters."""
@@ -115,20 +115,20 @@ class QuorumLeader:
         topics = request.topics
         if len(topics) != 1 or topics[0].name != TOPIC or len(topics[0].partitions) != 1:
             return s.FetchSnapshotResponse(error_code=ErrorCode.INVALID_REQUEST)
-        asked = topics[0].partitions[0]
+        partition = topics[0].partitions[0]
         news = self._quorum.news
         answer = s.ResponsePartitionSnapshot(
-            index=asked.partition,
-            snapshot_id=asked.snapshot_id,
+            index=partition.partition,
+            snapshot_id=partition.snapshot_id,
             current_leader=s.LeaderIdAndEpoch(leader_id=news.leader_id, leader_epoch=news.epoch),
         )
-        code = self._quorum.machine.fetch_error(asked.current_leader_epoch)
-        if asked.partition != 0:
+        code = self._quorum.machine.fetch_error(partition.current_leader_epoch)
+        if partition.partition != 0:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if code is ErrorCode.NONE:
-            code = self._fill_snapshot(asked, answer, min(request.max_bytes, self._bytes_max))
+            code = self._fill_snapshot(partition, answer, min(request.max_bytes, self._bytes_max))
         answer.error_code = code
-        self._heard_of(ReplicaKey(request.replica_id, asked.replica_directory_id), code)
+        self._heard_of(ReplicaKey(request.replica_id, partition.replica_directory_id), code)
         return s.FetchSnapshotResponse(topics=[s.ResponseTopicSnapshot(name=TOPIC, partitions=[answer])])
 
     def close(self) -> None:
@@ -144,17 +144,17 @@ class QuorumLeader:
             self._quorum.step(e.ReplicaFetched(replica=replica, offset=None))
 
     def _fill_snapshot(
-        self, asked: s.RequestPartitionSnapshot, answer: s.ResponsePartitionSnapshot, max_bytes: int
+        self, partition: s.RequestPartitionSnapshot, answer: s.ResponsePartitionSnapshot, max_bytes: int
     ) -> ErrorCode:
-        identity = SnapshotId(asked.snapshot_id.end_offset, asked.snapshot_id.epoch)
+        identity = SnapshotId(partition.snapshot_id.end_offset, partition.snapshot_id.epoch)
         file = self._snapshot_file(identity)
         if file is None:
             return ErrorCode.SNAPSHOT_NOT_FOUND
-        if not 0 <= asked.position < file.size:
+        if not 0 <= partition.position < file.size:
             return ErrorCode.POSITION_OUT_OF_RANGE
         answer.size = file.size
-        answer.position = asked.position
-        answer.unaligned_records = FileRegion(file, asked.position, min(max_bytes, file.size - asked.position))
+        answer.position = partition.position
+        answer.unaligned_records = FileRegion(file, partition.position, min(max_bytes, file.size - partition.position))
         return ErrorCode.NONE
 
     def _snapshot_file(self, identity: SnapshotId) -> File | None:
@@ -166,13 +166,13 @@ class QuorumLeader:
             self._snapshot_files[identity] = file
         return file
 
-    def _refusal(self, asked: f.FetchPartition) -> f.PartitionData | None:
+    def _refusal(self, partition: f.FetchPartition) -> f.PartitionData | None:
         """The reason for a fetch without entries: a wrong epoch, a diverging log, or deleted entries."""
-        code = self._quorum.machine.fetch_error(asked.current_leader_epoch)
+        code = self._quorum.machine.fetch_error(partition.current_leader_epoch)
         if code is not ErrorCode.NONE:
             return self._data(error_code=code)
         log = self._log
-        offset, epoch = asked.fetch_offset, asked.last_fetched_epoch
+        offset, epoch = partition.fetch_offset, partition.last_fetched_epoch
         if offset == 0 and log.start_offset == 0:
             return None
         snapshots = log.snapshots()
@@ -192,7 +192,7 @@ class QuorumLeader:
         return None
 
     def _park(
-        self, asked: f.FetchPartition, max_bytes: int, max_wait_ms: int, *, is_voter: bool
+        self, partition: f.FetchPartition, max_bytes: int, max_wait_ms: int, *, is_voter: bool
     ) -> Deferred[f.FetchResponse]:
         deferred: Deferred[f.FetchResponse] = Deferred()
         epoch = self._log.leader_epoch
@@ -201,7 +201,7 @@ class QuorumLeader:
             code = self._quorum.machine.fetch_error(epoch)
             if code is not ErrorCode.NONE:
                 return self._response(self._data(error_code=code))
-            return self._response(self._read(asked, max_bytes, is_voter=is_voter))
+            return self._response(self._read(partition, max_bytes, is_voter=is_voter))
 
         parked = _Parked(deferred, answer, is_voter=is_voter)
         parked.timer = self._world.scheduler.call_later(max_wait_ms / 1000, self._release, parked)
@@ -218,16 +218,16 @@ class QuorumLeader:
         for parked in list(self._parked):
             self._release(parked)
 
-    def _read(self, asked: f.FetchPartition, max_bytes: int, *, is_voter: bool) -> f.PartitionData:
+    def _read(self, partition: f.FetchPartition, max_bytes: int, *, is_voter: bool) -> f.PartitionData:
         data = self._data()
         if is_voter:
-            region = self._log.uncommitted_region(asked.fetch_offset, max_bytes=max_bytes)
+            region = self._log.uncommitted_region(partition.fetch_offset, max_bytes=max_bytes)
             # Bytes, not a file region: uncommitted entries may be truncated before they are sent.
             data.records = b"" if region is None else region.read()
         else:
             region = None
-            if asked.fetch_offset < self._log.known_committed_offset:
-                region = self._log.region(asked.fetch_offset, max_bytes=max_bytes)
+            if partition.fetch_offset < self._log.known_committed_offset:
+                region = self._log.region(partition.fetch_offset, max_bytes=max_bytes)
             data.records = region or b""
         return data
 

@@ -1,4 +1,4 @@
-"""The state of a leader: the progress of the replicas, the high watermark, and when voters were last heard of."""
+"""The state of a leader: the progress of the replicas, the high watermark, and the times of the last contacts."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class Leadership:
         self.high_watermark = UNKNOWN_OFFSET
         self.began_ms = now_ms
         self._replicas: dict[int, ReplicaProgress] = {}
-        # When the voters last changed. The silence of a voter counts from then on.
+        # The time of the last change of the voters. The silence of a voter counts from then on.
         self._voters_ms = now_ms
         self._heard_ms: dict[int, int] = {}
 
     @property
     def is_established(self) -> bool:
-        """Whether an entry of this epoch is committed, so that the high watermark is known."""
+        """True if an entry of this epoch is committed, so that the high watermark is known."""
         return self.high_watermark > self.epoch_start_offset
 
     def change_voters(self, voters: VoterSet, now_ms: int) -> None:
@@ -100,7 +100,7 @@ class Leadership:
         return max(progress.fetched_ms, heard_ms)
 
     def majority_contact_ms(self, now_ms: int) -> int:
-        """The latest time since which a majority of voters, including this node, has been heard of."""
+        """The latest time since which a majority of voters, including this node, has had contact."""
         times = sorted(
             (now_ms if voter.key.matches(self._own) else self.contact_ms(voter.key) for voter in self._voters),
             reverse=True,
@@ -109,8 +109,8 @@ class Leadership:
 
     def successors(self) -> tuple[ReplicaKey, ...]:
         """The other voters, the voter with the longest log first."""
-        others = [voter.key for voter in self._voters if not voter.key.matches(self._own)]
-        return tuple(sorted(others, key=lambda key: -self._end_offset(key, UNKNOWN_OFFSET)))
+        other_voters = [voter.key for voter in self._voters if not voter.key.matches(self._own)]
+        return tuple(sorted(other_voters, key=lambda key: -self._end_offset(key, UNKNOWN_OFFSET)))
 
     def _end_offset(self, key: ReplicaKey, own_offset: int) -> int:
         if key.matches(self._own):

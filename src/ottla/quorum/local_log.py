@@ -2,8 +2,8 @@
 
 `VoterLog` (a copy that may lead) and `ObserverLog` (a copy that only follows) extend it.
 
-Following is the same for both. Batches are appended byte for byte as the leader wrote them, and the high watermark of
-the leader's responses tells the committed offset.
+Following is the same for both. Batches are appended byte for byte as the leader wrote them, and the committed offset is
+the high watermark in the leader's responses.
 
 On opening, every entry in the files is presumed to be committed, so that the node knows its topics before it has
 reached another node. The first response of the quorum may revoke that. `on_replaced` reports it, and also a snapshot
@@ -303,7 +303,7 @@ class LocalMetadataLog:
             self._tell_replaced()
 
     def diverges_at(self, *, epoch: int, end_offset: int) -> int:
-        """Where to truncate, given the end of the leader's largest epoch at or below our last one (KIP-595)."""
+        """The truncation point for the end of the leader's largest epoch at or below our last epoch (KIP-595)."""
         ours = self.end_offset_for_epoch(epoch)
         offset = min(ours.end_offset, end_offset) if ours.epoch == epoch else ours.end_offset
         return max(offset, self._journal.start_offset)
@@ -373,7 +373,7 @@ class LocalMetadataLog:
             self._incoming = None
             if file is not None:
                 file.close()
-            # What a failing disk keeps is removed by the next snapshot of this name, or by the next start.
+            # The next snapshot of this name, or the next start, removes a file that a failing disk keeps.
             with suppress(OSError):
                 self._world.files.remove(self.snapshot_path(identity) + PART_SUFFIX)
 

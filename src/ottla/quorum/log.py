@@ -1,7 +1,7 @@
 """The interface of the metadata log, for any kind of quorum.
 
-`MetadataLog` is all that `ottla.metadata` knows of a quorum: append values, learn their commit, read committed values,
-keep snapshots. A value is one framed metadata record; the log does not interpret it.
+`MetadataLog` is the only interface between `ottla.metadata` and a quorum: append values, wait for their commit, read
+committed values, keep snapshots. A value is one framed metadata record; the log does not interpret it.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ and returns effects in the order in which they have to be carried out. `deadline
 latest. The machine reads the log through `LogFacts` and changes it through effects only.
 
 Parts: `RoleState` is the role with its elections, `VoterRequests` and `FetchCycle` are the requests under way,
-`Leadership` is what only a leader knows.
+`Leadership` is the state that only a leader has.
 
 The machine differs from Apache Kafka behind the pre-vote, which disturbs no node that has a leader: a voter asks for
 pre-votes right after its start, and after several fetches in a row that its leader did not answer, instead of waiting
@@ -83,7 +83,7 @@ class QuorumMachine:
         self._high_watermark = -1
         self._deadline_ms = NEVER_MS
         # The state after the last step, which the next one may not fall behind.
-        self._seen = (self.epoch, self._high_watermark)
+        self._last_checked = (self.epoch, self._high_watermark)
 
     def step(self, event: e.Event, now_ms: int) -> list[e.Effect]:
         """The only method that changes anything."""
@@ -94,10 +94,10 @@ class QuorumMachine:
         return list(self._effects)
 
     def invariants(self) -> None:
-        roles, seen = self._roles, self._seen
-        self._seen = (roles.epoch, self._high_watermark)
-        assert self._seen[0] >= seen[0], "the epoch never decreases"
-        assert self._seen[1] >= seen[1], "the high watermark never decreases"
+        roles, before = self._roles, self._last_checked
+        self._last_checked = (roles.epoch, self._high_watermark)
+        assert self._last_checked[0] >= before[0], "the epoch never decreases"
+        assert self._last_checked[1] >= before[1], "the high watermark never decreases"
         roles.invariants()
         self._requests.invariants(roles.own.node_id)
         if roles.leadership is not None:
@@ -173,7 +173,7 @@ class QuorumMachine:
         self._roles.start(now_ms)
 
     def _on_time_passed(self, _: e.TimePassed, now_ms: int) -> None:
-        """What is due is done after every event."""
+        """Does nothing here: due actions follow after every event."""
 
     def _on_vote_requested(self, event: e.VoteRequested, now_ms: int) -> None:
         roles = self._roles
@@ -208,7 +208,7 @@ class QuorumMachine:
         if not is_current or roles.role not in NOMINEES:
             return
         if not event.is_granted and roles.role is Role.PROSPECTIVE:
-            # The voter may not have noticed yet that the leader is gone: a pre-vote may be asked for again.
+            # The voter may not have noticed the loss of the leader yet, so a pre-vote may be requested again.
             self._request_failed(event.voter_id, now_ms)
         roles.on_vote(event.voter_id, now_ms, is_granted=event.is_granted)
 
@@ -227,7 +227,7 @@ class QuorumMachine:
     def _on_begin_epoch_answered(self, event: e.BeginEpochAnswered, now_ms: int) -> None:
         self._requests.on_answered(event.voter_id)
         self._roles.follow_news(event.leader_id, event.epoch, now_ms)
-        # The voter knows its leader now and fetches. If it does not, it gets the request again later.
+        # The voter has its leader now and fetches. Otherwise the request is repeated later.
         self._requests.pause(event.voter_id, now_ms + self._settings.fetch_timeout_ms // 2)
 
     def _on_end_epoch_requested(self, event: e.EndEpochRequested, now_ms: int) -> None:
@@ -241,7 +241,7 @@ class QuorumMachine:
         self._answer(ErrorCode.NONE)
 
     def _succession_ms(self, candidates: tuple[int, ...]) -> int:
-        """How long a successor waits for the candidates before it in the list. The first does not wait."""
+        """The time that a successor waits for earlier candidates in the list. The first candidate does not wait."""
         backoff_max_ms = self._settings.election_backoff_max_ms
         if self.own.node_id not in candidates:
             return backoff_max_ms
@@ -362,7 +362,7 @@ class QuorumMachine:
         self._deadline_ms = deadline_ms
 
     def _ask_for_votes(self, now_ms: int) -> int:
-        """Asks every voter that has not answered. Returns when to ask again."""
+        """Requests the vote of every voter that has not answered. Returns the time of the next request."""
         roles, requests = self._roles, self._requests
         next_ms = NEVER_MS
         for voter in roles.unanswered_voters():
@@ -384,7 +384,7 @@ class QuorumMachine:
         return next_ms
 
     def _lead(self, leadership: Leadership, now_ms: int) -> int:
-        """Tells voters that do not fetch who leads. Resigns when too few voters fetch. Returns when to look again."""
+        """Announces itself to voters that do not fetch; resigns if too few voters fetch. Returns the next deadline."""
         roles, requests = self._roles, self._requests
         fetch_timeout_ms = self._settings.fetch_timeout_ms
         contact_ms = leadership.majority_contact_ms(now_ms)

@@ -1,8 +1,8 @@
 """Keeps the entry of this replica among the voters up to date, and joins the quorum automatically (KIP-853).
 
-A voter whose addresses or supported versions differ from its entry tells the leader (UpdateRaftVoter). A controller
-without a vote asks for one if `controller.quorum.auto.join.enable` allows it, after removing its own entry with another
-directory. Both are repeated with the interval of the fetch timeout until they have succeeded.
+A voter whose addresses or supported versions differ from its entry updates the entry (UpdateRaftVoter). A controller
+without a vote requests one if `controller.quorum.auto.join.enable` allows it, after removing its own entry with another
+directory. Both requests are repeated with the interval of the fetch timeout until they succeed.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ class Membership:
         if quorum.log.kraft_version == 0 or quorum.machine.role is not Role.FOLLOWER:
             return None
         own, listeners = quorum.own, quorum.settings.listeners
-        known = quorum.log.voters.get(own.node_id)
-        if known is not None and known.key == own:
-            if known == Voter(own, listeners, KRAFT_VERSIONS):
+        registered = quorum.log.voters.get(own.node_id)
+        if registered is not None and registered.key == own:
+            if registered == Voter(own, listeners, KRAFT_VERSIONS):
                 return None
             return u.UpdateRaftVoterRequest(
                 cluster_id=self._cluster_id,
@@ -78,9 +78,9 @@ class Membership:
             )
         if not self._joins_by_itself:
             return None
-        if known is not None:
+        if registered is not None:
             return r.RemoveRaftVoterRequest(
-                cluster_id=self._cluster_id, voter_id=own.node_id, voter_directory_id=known.key.directory_id
+                cluster_id=self._cluster_id, voter_id=own.node_id, voter_directory_id=registered.key.directory_id
             )
         return a.AddRaftVoterRequest(
             cluster_id=self._cluster_id,

@@ -41,7 +41,7 @@ _UNKNOWN_HIGH_WATERMARK = -1
 # A leader that another node named is asked this many times before the other controllers are asked.
 REFUSALS_MAX = 4
 
-# Another controller may have the entries.
+# Errors after which another controller is asked, because it may have the entries.
 _ASK_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH)
 
 
@@ -52,7 +52,7 @@ class ControllerAddresses:
         assert endpoints, "the configuration names at least one controller"
         self._endpoints = list(endpoints)
         self._index = 0
-        # The leader as another node named it. It need not be in the configuration (KIP-853).
+        # The endpoint of the leader that another node has named. It need not be in the configuration (KIP-853).
         self._leader: Endpoint | None = None
         # The remaining number of times that a named leader may answer that it is not the active controller yet.
         self._patience = 0
@@ -64,7 +64,7 @@ class ControllerAddresses:
         return self._leader or self._endpoints[self._index]
 
     def leader_named(self, endpoint: Endpoint) -> None:
-        """Another node has named the leader."""
+        """Sets the leader that another node has named."""
         before, self._leader = self.current, endpoint
         self._patience = REFUSALS_MAX
         self._tell_moved(before)
@@ -211,7 +211,7 @@ class MetadataObserver:
         self._continue(endpoint, problem)
 
     def _on_checked(self, endpoint: Endpoint, checked: Deferred[Snapshot]) -> None:
-        """A worker has read the snapshot. Nothing was asked meanwhile."""
+        """A worker has checked the snapshot. No request was sent meanwhile."""
         if self._closed:
             return
         problem = None
@@ -260,7 +260,7 @@ class MetadataObserver:
             self._log.append_fetched(memoryview(data.records))  # type: ignore[arg-type]
         self._high_watermark = data.high_watermark
         if data.high_watermark < 0:
-            # A new leader does not know the committed offset yet.
+            # A new leader has not determined the committed offset yet.
             return None
         self._log.commit_to(data.high_watermark)
         if not self._closed and not self.caught_up.done and self._log.end_offset >= data.high_watermark:
@@ -268,7 +268,7 @@ class MetadataObserver:
         return None
 
     def _ask_elsewhere(self, response: f.FetchResponse, code: int, endpoint: Endpoint) -> bool:
-        """The node does not lead. True if its response names the leader; otherwise the next controller is asked."""
+        """Handles a node that does not lead. True if it names the leader; else the next controller is selected."""
         leader_id = self._log.leader_id
         named = next((node for node in response.node_endpoints if node.node_id == leader_id), None)
         if named is not None and Endpoint(named.host, named.port) != endpoint:
@@ -284,7 +284,7 @@ class MetadataObserver:
         if piece is not None:
             code = piece.error_code
         if piece is None or code:
-            # The snapshot may have been deleted. The next fetch tells the newest one.
+            # The snapshot may have been deleted. The next fetch returns the id of the newest snapshot.
             self._abandon_snapshot()
             if piece is not None and piece.current_leader is not None:
                 self._follow(piece.current_leader.leader_id, piece.current_leader.leader_epoch)
@@ -297,11 +297,11 @@ class MetadataObserver:
 
     def _follow(self, leader_id: int, leader_epoch: int) -> bool:
         """True if the epoch is new."""
-        known = self._log.leader_epoch
-        if leader_epoch < known or leader_id < 0:
+        current_epoch = self._log.leader_epoch
+        if leader_epoch < current_epoch or leader_id < 0:
             return False
         self._log.follow(leader_id=leader_id, leader_epoch=leader_epoch)
-        return leader_epoch > known
+        return leader_epoch > current_epoch
 
     def _cut_off(self, end: f.EpochEndOffset) -> str | None:
         """Truncates the log; returns the reason if that is impossible and the next attempt has to wait."""

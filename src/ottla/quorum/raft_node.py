@@ -145,7 +145,7 @@ class RaftNode:
 
     @property
     def is_leading(self) -> bool:
-        """Whether this node leads and has committed an entry of its epoch."""
+        """True if this node leads and has committed an entry of its epoch."""
         return self._leading_epoch == self.machine.epoch and self.machine.is_leader
 
     @property
@@ -164,8 +164,8 @@ class RaftNode:
         listeners = self.settings.listeners
         if node_id == self.own.node_id:
             return listeners[0][1] if listeners else None
-        known = self.machine.voters.endpoint(node_id, listeners[0][0] if listeners else None)
-        return known or self._endpoints.get(node_id)
+        endpoint = self.machine.voters.endpoint(node_id, listeners[0][0] if listeners else None)
+        return endpoint or self._endpoints.get(node_id)
 
     def now_ms(self) -> int:
         return int(self._world.clock.monotonic() * 1000)
@@ -207,7 +207,7 @@ class RaftNode:
                         _EFFECTS[type(effect)](self, effect)
                 self._check_voters()
         except OSError as error:
-            # The machine has a vote or an epoch that is not on disk. No effect may follow from it, so this node stops.
+            # The machine has a vote or an epoch that is not on disk. No effect may depend on it, so this node stops.
             self._events.clear()
             self.close()
             if self.on_fatal is not None:
@@ -397,9 +397,9 @@ class RaftNode:
     def _next_bootstrap(self) -> Endpoint | None:
         own = [endpoint for _, endpoint in self.settings.listeners]
         voters = [endpoint for voter in self.log.voters if (endpoint := self.endpoint(voter.key.node_id)) is not None]
-        others = [other for other in dict.fromkeys((*self.settings.bootstrap, *voters)) if other not in own]
+        candidates = [other for other in dict.fromkeys((*self.settings.bootstrap, *voters)) if other not in own]
         self._bootstrap_index += 1
-        return others[self._bootstrap_index % len(others)] if others else None
+        return candidates[self._bootstrap_index % len(candidates)] if candidates else None
 
     def _on_fetched(self, answer: Deferred[Message], fetch_id: int) -> None:
         if self.is_closed:
@@ -461,10 +461,10 @@ class RaftNode:
 
 def _check_same_quorum(log: VoterLog, state: QuorumState) -> None:
     """A quorum given by configuration never changes: another set of voters might have another majority."""
-    known = set(state.voters)
-    if log.kraft_version == 0 and log.node_id in known and known != log.voters.ids:
+    stored = set(state.voters)
+    if log.kraft_version == 0 and log.node_id in stored and stored != log.voters.ids:
         raise MetadataLogUnsupportedError(
-            f"{log.directory} belongs to a quorum with the voters {sorted(known)}, but controller.quorum.voters has "
+            f"{log.directory} belongs to a quorum with the voters {sorted(stored)}, but controller.quorum.voters has "
             f"{list(log.voter_ids)}; voters can change only with kraft.version 1"
         )
 

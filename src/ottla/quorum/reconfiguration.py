@@ -102,16 +102,16 @@ class Reconfiguration:
             error_code = self._quorum.machine.fetch_error(request.current_leader_epoch)
             if error_code is not ErrorCode.NONE:
                 raise KafkaError(error_code)
-            known = self._quorum.log.voters.get(request.voter_id)
+            current = self._quorum.log.voters.get(request.voter_id)
             # A voter with a known directory stays that one: without it, any directory of the node would count.
-            if known is None or known.key.directory_id not in (Uuid.ZERO, key.directory_id):
+            if current is None or current.key.directory_id not in (Uuid.ZERO, key.directory_id):
                 raise KafkaError(ErrorCode.VOTER_NOT_FOUND, f"{key} is not a voter")
             feature = request.kraft_version_feature
             versions = (feature.min_supported_version, feature.max_supported_version)
             if not versions[0] <= self._quorum.log.kraft_version <= versions[1]:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"{key} does not support the cluster's {KRAFT_VERSION}")
             changed = Voter(key, _endpoints(request.listeners), versions)
-            if self._quorum.log.kraft_version == 0 or changed == known:
+            if self._quorum.log.kraft_version == 0 or changed == current:
                 # In a quorum given by configuration nothing is written: the configuration has the addresses.
                 return Deferred.resolved(None)
             if not changed.endpoints:
@@ -135,7 +135,7 @@ class Reconfiguration:
         leadership = quorum.machine.leadership
         if leadership is None or not quorum.is_leading:
             return Deferred.failed(KafkaError(ErrorCode.NOT_CONTROLLER, "this node does not lead the quorum"))
-        known: list[Voter] = []
+        voters: list[Voter] = []
         for voter in quorum.log.voters:
             progress = leadership.progress(voter.key.node_id)
             key = quorum.own if voter.key.matches(quorum.own) else None if progress is None else progress.key
@@ -146,12 +146,12 @@ class Reconfiguration:
                         f"voter {voter.key.node_id} has not reported its directory yet: all voters must be running",
                     )
                 )
-            known.append(voter._replace(key=key))
+            voters.append(voter._replace(key=key))
         if validate_only:
             return Deferred.resolved(None)
         records = [
             (ControlType.KRAFT_VERSION, encode(KRaftVersionRecord(kraft_version=level), 0)),
-            (ControlType.KRAFT_VOTERS, VoterSet(known).encode()),
+            (ControlType.KRAFT_VOTERS, VoterSet(voters).encode()),
         ]
         self._upgraded = self._appended(quorum.log.append_control(records)).then(lambda _: None)
         return self._upgraded
@@ -245,11 +245,11 @@ def _answered(change: Callable[[], Deferred[Any]], respond: Callable[[ErrorCode,
         changed = change()
     except KafkaError as error:
         changed = Deferred.failed(error)
-    made = changed.then(lambda _: respond(ErrorCode.NONE, None))
-    return made.recover(BaseException, lambda error: respond(*_told(error)))
+    response = changed.then(lambda _: respond(ErrorCode.NONE, None))
+    return response.recover(BaseException, lambda error: respond(*_code_and_sentence(error)))
 
 
-def _told(error: BaseException) -> tuple[ErrorCode, str | None]:
+def _code_and_sentence(error: BaseException) -> tuple[ErrorCode, str | None]:
     if isinstance(error, KafkaError):
         return error.code, error.message
     # The disk refused the entry, or another node leads now.

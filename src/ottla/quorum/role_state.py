@@ -1,7 +1,7 @@
-"""The role of one replica in the current epoch: what it is, what it has voted, and every way in which that changes.
+"""The role of one replica in the current epoch: the role, the vote, and all their transitions.
 
-`RoleState` is the part of the quorum machine that elections are about. The persistent part (epoch, leader, vote) is
-written before anything follows from it: every change appends a `Persist` effect before the effects that depend on it.
+`RoleState` is the part of the quorum machine for elections. The persistent part (epoch, leader, vote) is written before
+dependent actions: every change appends a `Persist` effect before the effects that depend on it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class LogFacts(Protocol):
     def synced_offset(self) -> int: ...
 
     def diverges_at(self, *, epoch: int, end_offset: int) -> int:
-        """Where to truncate our log, given where the leader's largest epoch at or below our last one ends."""
+        """The truncation point of our log, for the end of the leader's largest epoch at or below our last epoch."""
 
 
 class RoleState:
@@ -75,7 +75,7 @@ class RoleState:
         self.leader_id = leader_id if epoch == self.epoch else NO_NODE
         self.voted = voted if epoch == self.epoch else None
         self.leadership: Leadership | None = None
-        # When the role ends if nothing happens: an election, fetch or backoff has taken too long.
+        # The time at which the role ends without an event: an election, fetch or backoff has taken too long.
         self.deadline_ms = NEVER_MS
         # The votes of the current role, a pre-vote or an election.
         self._granted: set[int] = set()
@@ -90,9 +90,9 @@ class RoleState:
 
     @property
     def is_electable(self) -> bool:
-        """Whether it may stand for election, also while it is leaving the quorum.
+        """True if the replica may stand for election, also while it is leaving the quorum.
 
-        A leader that removes itself may be the only replica with the entry that says so (Raft dissertation, 4.2.2).
+        A leader that removes itself may be the only replica with the entry of its removal (Raft dissertation, 4.2.2).
         """
         return self.is_voter or (self.former_voters is not None and self.former_voters.has(self.own))
 
@@ -189,7 +189,7 @@ class RoleState:
             self._effects.append(e.SendEndEpoch(voter=successor, epoch=self.epoch, candidates=successors))
 
     def follow_news(self, leader_id: int, epoch: int, now_ms: int) -> bool:
-        """Another node has named an epoch and its leader. Returns whether that changed the role."""
+        """Follows an epoch and a leader that another node has named. Returns whether the role has changed."""
         if epoch < self.epoch or leader_id == self.own.node_id:
             return False
         if leader_id == NO_NODE:
@@ -232,7 +232,7 @@ class RoleState:
         self._effects.append(e.RoleChanged(role=role, epoch=self.epoch, leader_id=self.leader_id))
 
     def _persist(self) -> None:
-        # Of two states with no other effect in between, only the second has to be written.
+        # Of two states without other effects in between, only the second has to be written.
         for number, effect in enumerate(self._effects):
             if isinstance(effect, e.Persist) and all(
                 isinstance(later, e.RoleChanged) for later in self._effects[number + 1 :]
@@ -256,7 +256,7 @@ class RoleState:
         self.deadline_ms = deadline_ms
 
     def on_time(self, now_ms: int) -> int:
-        """Does what is due. Returns the next deadline."""
+        """Performs due actions. Returns the next deadline."""
         if now_ms >= self.deadline_ms:
             self._on_timeout(now_ms)
         if self.role is Role.PROSPECTIVE and self._yields_until_ms:
@@ -288,7 +288,7 @@ class RoleState:
         """Whether this node votes for the candidate."""
         is_behind = request.log_end < self.log_end
         if request.is_pre_vote:
-            # A node that has a leader sees no reason for an election (KIP-996).
+            # A node that has a leader rejects pre-votes (KIP-996).
             has_leader = self.role is Role.LEADER or (self.role is Role.FOLLOWER and self._fetches.has_succeeded)
             return not is_behind and not has_leader
         if self.voted is not None:
@@ -303,7 +303,7 @@ class RoleState:
         self._persist()
 
     def yield_to(self, candidate: ReplicaKey, log_end: LogEnd, now_ms: int) -> None:
-        """Lets a better candidate stand first: the one with the longer log, or with the lower id.
+        """Lets a better candidate stand first: a candidate with a longer log, or with a lower id.
 
         Voters that lose their leader notice it in the same millisecond. With the leader gone, the votes of two
         candidates among three voters would leave a majority for neither.
@@ -312,7 +312,7 @@ class RoleState:
             self._yields_until_ms = now_ms + self._timing.settings.election_timeout_ms // YIELD_DIVISOR
 
     def unanswered_voters(self) -> list[ReplicaKey]:
-        """The voters to ask for their vote. A rejected pre-vote may be asked for again, a rejected vote may not."""
+        """The voters to request votes from. A rejected pre-vote may be requested again, a rejected vote may not."""
         answered = self._granted if self.role is Role.PROSPECTIVE else self._granted | self._rejected
         return [
             voter.key for voter in self.voters if voter.key.node_id not in answered and not voter.key.matches(self.own)
@@ -344,5 +344,5 @@ class RoleState:
                 self._lose_election(now_ms)
 
     def _lose_election(self, now_ms: int) -> None:
-        """Another node was a candidate at the same time, or has a longer log: a random backoff decides who is next."""
+        """Loses to a concurrent candidate or a longer log. A random backoff decides which candidate is next."""
         self.shorten(now_ms + self._timing.election_backoff_ms(self._elections))

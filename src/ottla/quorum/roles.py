@@ -12,11 +12,11 @@ __all__ = ["NOMINEES", "Role", "TRANSITIONS"]
 
 
 class Role(Enum):
-    # Knows no leader in this epoch. It may have voted in it.
+    # A replica without a leader in this epoch. It may have voted in the epoch.
     UNATTACHED = "unattached"
-    # Asks for pre-votes before it begins an election in a new epoch (KIP-996).
+    # A replica that requests pre-votes before it begins an election in a new epoch (KIP-996).
     PROSPECTIVE = "prospective"
-    # Asks for votes in an epoch that it has begun.
+    # A replica that requests votes in an epoch that it has begun.
     CANDIDATE = "candidate"
     LEADER = "leader"
     FOLLOWER = "follower"

@@ -52,7 +52,12 @@ class SnapshotFetch:
         self._is_closed = False
 
     def start(self) -> None:
-        self._log.begin_snapshot(self._effect.snapshot)
+        try:
+            self._log.begin_snapshot(self._effect.snapshot)
+        except OSError as error:
+            # The disk has no room, or the process no descriptors. The next fetch tries again after a pause.
+            self._give_up(str(error))
+            return
         self._ask()
 
     def close(self) -> None:

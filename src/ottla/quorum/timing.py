@@ -23,7 +23,7 @@ class QuorumSettings(NamedTuple):
 
 
 class QuorumTiming:
-    """Random and growing delays, as the settings say."""
+    """Random and growing delays within the settings."""
 
     def __init__(self, settings: QuorumSettings, random: Random) -> None:
         self.settings = settings
@@ -38,11 +38,11 @@ class QuorumTiming:
         return timeout_ms + self._random.randint(0, timeout_ms)
 
     def election_backoff_ms(self, elections: int) -> int:
-        """How long a candidate waits after this many lost elections."""
+        """The time that a candidate waits after this number of lost elections."""
         limit_ms = ELECTION_BACKOFF_BASE_MS << min(elections, DOUBLINGS_MAX)
         return self._random.randint(0, min(limit_ms, self.settings.election_backoff_max_ms))
 
     def retry_backoff_ms(self, failures: int) -> int:
-        """How long to wait after this many failed requests in a row."""
+        """The time to wait after this number of failed requests in a row."""
         first_ms = max(self.settings.retry_backoff_ms, 1)
         return int(min(first_ms << min(failures - 1, DOUBLINGS_MAX), RETRY_BACKOFF_MS_MAX))

@@ -2,8 +2,8 @@
 
 A leader appends its own batches, a follower the batches of its leader. Both write to the page cache at once. A worker
 runs one fsync at a time, and the next fsync covers everything that was appended meanwhile (group commit). An entry is
-committed when a majority of voters has it on disk, including this node if it votes. `synced_offset` is what this node
-has on disk; `commit_to` tells what the quorum has committed.
+committed when a majority of voters has it on disk, including this node if it votes. `synced_offset` is the end of the
+entries on this node's disk; `commit_to` sets the offset that the quorum has committed.
 
 If a write is refused (a full disk), the file is unchanged and only that append fails. If an fsync fails, the content of
 the disk is unknown and the log stops for good: every pending and every later append fails with
@@ -31,7 +31,7 @@ __all__ = ["VoterLog"]
 
 
 class VoterLog(LocalMetadataLog):
-    """Created by `open`; `ottla.quorum.raft_node` tells the leader and the committed offset."""
+    """Created by `open`. `ottla.quorum.raft_node` sets the leader and the committed offset."""
 
     def __init__(
         self, *, world: World, directory: str, node_id: int, settings: MetadataLogSettings, directory_id: Uuid
@@ -131,13 +131,13 @@ class VoterLog(LocalMetadataLog):
         assert ends == sorted(ends), "appends are committed in their order"
 
     def lead(self, *, epoch: int) -> None:
-        """This node leads: takes appends in this epoch."""
+        """Makes this node the leader, which accepts appends in this epoch."""
         self._leader_id, self._leader_epoch = self._node_id, epoch
         self._is_leading = True
         self._epochs.assign(epoch, self._journal.end_offset)
 
     def follow(self, *, leader_id: int, epoch: int) -> None:
-        """Another node leads, or none (-1): fails the pending appends."""
+        """Follows another leader, or none (-1): fails the pending appends."""
         self._leader_id, self._leader_epoch = leader_id, epoch
         self._is_leading = False
         waiting, self._waiting = self._waiting, deque()

@@ -34,7 +34,7 @@ class ReplicaKey(NamedTuple):
 
 class Voter(NamedTuple):
     key: ReplicaKey
-    # By listener name, the preferred listener first.
+    # Pairs of listener name and endpoint, the preferred listener first.
     endpoints: tuple[tuple[str, Endpoint], ...] = ()
     # The lowest and the highest supported kraft.version.
     kraft_versions: tuple[int, int] = (0, 1)
@@ -119,7 +119,7 @@ class VoterSet:
         )
 
     def __iter__(self) -> Iterator[Voter]:
-        """By node id."""
+        """The voters in the order of their node ids."""
         return iter(voter for _, voter in sorted(self._by_id.items()))
 
     def __len__(self) -> int:

@@ -1,7 +1,7 @@
 """Several quorum machines over a network that loses, delays and repeats, with disks that forget what was not synced.
 
-Everything comes from one seed. Whatever happens is held against three promises as it happens: an epoch has one leader;
-what one node calls committed, no other contradicts; a leader has everything that was committed before it.
+Everything comes from one seed. Every event is checked against three invariants: an epoch has one leader;
+committed entries of two nodes agree; a leader has all entries that were committed before its election.
 """
 
 from __future__ import annotations
@@ -113,9 +113,9 @@ class ModelNode:
         self.log, self.persisted = self._disks.get(self.disk, (ModelLog(), NEW))
 
     def voters(self) -> tuple[VoterSet, VoterSet | None]:
-        """Who votes, and who did before when the change is not known to be committed."""
+        """The current voters, and the previous voters if the change is not known to be committed."""
         sets = [
-            (offset, each.value) for offset, each in enumerate(self.log.entries) if isinstance(each.value, VoterSet)
+            (offset, entry.value) for offset, entry in enumerate(self.log.entries) if isinstance(entry.value, VoterSet)
         ]
         if not sets:
             return self.model.first_voters, None
@@ -369,11 +369,11 @@ class Model:
         node.append([Entry(node.machine.epoch, self.values)])
 
     def change_voters(self, node: ModelNode, voters: VoterSet) -> bool:
-        """As a leader does: one change at a time, and only once it knows what is committed."""
+        """Changes the voters as a leader does: one change at a time, after it has established its high watermark."""
         leadership = node.machine.leadership
         if leadership is None or not leadership.is_established:
             return False
-        newest = max((at for at, each in enumerate(node.log.entries) if isinstance(each.value, VoterSet)), default=-1)
+        newest = max((at for at, entry in enumerate(node.log.entries) if isinstance(entry.value, VoterSet)), default=-1)
         if newest >= leadership.high_watermark or not voters:
             return False
         node.append([Entry(node.machine.epoch, voters)])

@@ -1,4 +1,4 @@
-"""What a copy of the metadata log says of its end after it was cut off, refused or replaced, and comes back from it."""
+"""The end of a copy of the metadata log after a truncation, a refusal or a replacement, and its recovery."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_power_cut_leaves_no_gap_between_segments() -> None:
     for offset in range(3):
         log.append_fetched(memoryview(a_batch(offset, epoch=1)))
     files.lose_unsynced()
-    # What no fsync followed may be lost, but not what is before something that is left.
+    # Unsynced bytes may be lost, but only from the end of the log.
     assert a_follower(a_world(files=files)[0], ONE_BATCH_EACH).end_offset == 2
 
 

@@ -1,4 +1,4 @@
-"""What an observer makes of a leader that knows too little, or says what cannot be done."""
+"""How an observer handles a leader that knows too little, or sends impossible answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.unit.quorum.test_observer import Cluster, entries
 
 
 def test_a_leader_that_does_not_know_what_is_committed_takes_nothing_back() -> None:
-    """One that was elected a moment ago: it says so with a high watermark of -1."""
+    """A newly elected leader has a high watermark of -1."""
     cluster = Cluster()
     leading = cluster.start_leader()
     leading.append([b"one"])

@@ -87,8 +87,8 @@ def asks(candidate: int, epoch: int, end: LogEnd, *, is_pre_vote: bool = False) 
 
 def fetched(replica: Replica, **fields: Any) -> e.FetchAnswered:
     machine = replica.machine
-    given = {"error": ErrorCode.NONE, "leader_id": machine.leader_id, "epoch": machine.epoch, **fields}
-    return e.FetchAnswered(fetch_id=machine._fetches.fetch_id, **given)
+    answer_fields = {"error": ErrorCode.NONE, "leader_id": machine.leader_id, "epoch": machine.epoch, **fields}
+    return e.FetchAnswered(fetch_id=machine._fetches.fetch_id, **answer_fields)
 
 
 def kinds(effects: list[e.Effect]) -> list[str]:
@@ -140,7 +140,7 @@ def test_who_has_a_leader_grants_no_pre_vote_and_keeps_its_epoch() -> None:
     replica.step(fetched(replica, high_watermark=1))
     assert not replica.answer(asks(3, 5, LogEnd(1, 9), is_pre_vote=True)).is_granted
     assert (replica.machine.role, replica.machine.epoch) == (Role.FOLLOWER, 5)
-    # Once the leader has resigned, it does.
+    # After the leader has resigned, the voter grants the vote.
     replica.step(e.EndEpochRequested(leader_id=2, epoch=5, candidates=(3, 1)))
     assert replica.answer(asks(3, 5, LogEnd(1, 9), is_pre_vote=True)).is_granted
 
@@ -205,7 +205,7 @@ def test_a_leader_that_hears_of_no_majority_resigns_and_names_successors() -> No
 def test_what_the_leader_does_not_have_is_cut_off() -> None:
     replica = Replica(1, 1, 3, 3).following(epoch=5)
     effects = replica.step(fetched(replica, diverging=LogEnd(2, 7)))
-    # Of epoch 3 the leader has nothing, and of ours the last at or below its epoch 2 is epoch 1.
+    # The leader has no entry of epoch 3, and our last epoch at or below its epoch 2 is epoch 1.
     assert e.Truncate(offset=2) in effects
 
 
@@ -267,14 +267,14 @@ def test_a_voter_that_lost_its_disk_helps_to_commit_nothing() -> None:
 
 
 def test_a_vote_is_given_for_the_own_disk_only() -> None:
-    """The candidate counts the vote as that of the disk which it asked (KIP-853)."""
+    """The candidate counts the vote for the directory that it asked (KIP-853)."""
     replica = Replica(1, epoch=5).started()
     lost = ReplicaKey(1, Uuid(bytes([9]) * 16))
     for is_pre_vote in (True, False):
-        asked = {"candidate": key(2), "epoch": 6, "log_end": LogEnd(5, 9), "is_pre_vote": is_pre_vote}
-        answer = replica.answer(e.VoteRequested(voter=lost, **asked))
+        vote_request = {"candidate": key(2), "epoch": 6, "log_end": LogEnd(5, 9), "is_pre_vote": is_pre_vote}
+        answer = replica.answer(e.VoteRequested(voter=lost, **vote_request))
         assert (answer.error, answer.is_granted) == (ErrorCode.INVALID_VOTER_KEY, False)
-        assert replica.answer(e.VoteRequested(voter=key(1), **asked)).is_granted
+        assert replica.answer(e.VoteRequested(voter=key(1), **vote_request)).is_granted
 
 
 def test_a_voter_that_lost_its_disk_keeps_no_leader_in_office() -> None:
@@ -290,8 +290,8 @@ def test_a_pre_vote_that_was_refused_is_asked_for_again() -> None:
     replica = Replica(1).following(epoch=5)
     replica.step(e.TimePassed(), after_ms=SETTINGS.fetch_timeout_ms)
     replica.step(granted(3, 5, is_pre_vote=True, is_granted=False))
-    asked = [effect for effect in replica.step(e.TimePassed(), after_ms=200) if isinstance(effect, e.SendVote)]
-    assert [effect.voter for effect in asked] == [key(3)]
+    votes_sent = [effect for effect in replica.step(e.TimePassed(), after_ms=200) if isinstance(effect, e.SendVote)]
+    assert [effect.voter for effect in votes_sent] == [key(3)]
     replica.step(granted(3, 5, is_pre_vote=True))
     assert replica.machine.role is Role.CANDIDATE
 

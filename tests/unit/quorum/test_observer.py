@@ -33,7 +33,7 @@ COPY = "/observer/__cluster_metadata-0"
 
 
 class Cluster:
-    """A leader's log and an observer's, and the network, which the test may change on the way."""
+    """A leader's log, an observer's log, and a network on which the test may change messages."""
 
     def __init__(self) -> None:
         self.files = MemoryFiles()
@@ -149,12 +149,12 @@ def test_what_the_leader_commits_arrives_byte_for_byte(cluster: Cluster) -> None
     leading.append([b"one", b"two"])
     observer, log = cluster.start_observer()
     assert observer.caught_up.done
-    told: list[int] = []
-    log.on_committed.append(lambda: told.append(log.committed_offset))
+    committed_offsets: list[int] = []
+    log.on_committed.append(lambda: committed_offsets.append(log.committed_offset))
     leading.append([b"three"])
     cluster.run()
     assert entries(log) == entries(leading) == [(0, 1, []), (1, 1, [b"one", b"two"]), (3, 1, [b"three"])]
-    assert told == [4]
+    assert committed_offsets == [4]
     assert (log.leader_id, log.leader_epoch) == (1, 1)
     segment = "/__cluster_metadata-0/00000000000000000000.log"
     assert cluster.files.read_bytes("/observer" + segment) == cluster.files.read_bytes("/leader" + segment)
@@ -176,17 +176,17 @@ def test_a_long_log_comes_in_pieces_and_only_what_is_here_counts(cluster: Cluste
     leading = cluster.start_leader()
     for number in range(10):
         leading.append([b"entry %d" % number])
-    told: list[tuple[int, int]] = []
+    committed: list[tuple[int, int]] = []
     ObserverLog.open(world=cluster.virtual.world, metadata_log_dir="/observer", node_id=2).close()
     original = ObserverLog._tell_committed
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(
             ObserverLog,
             "_tell_committed",
-            lambda log: (told.append((log.committed_offset, log.end_offset)), original(log)),
+            lambda log: (committed.append((log.committed_offset, log.end_offset)), original(log)),
         )
         observer, log = cluster.start_observer(settings=ObserverSettings(fetch_bytes_max=1))
-    assert told == [(offset, offset) for offset in range(1, 12)]
+    assert committed == [(offset, offset) for offset in range(1, 12)]
     assert observer.caught_up.done
     assert entries(log) == entries(leading)
 
@@ -213,9 +213,9 @@ def test_entries_beyond_the_high_watermark_are_kept_but_not_announced(cluster: C
 def test_an_idle_observer_asks_twice_a_second(cluster: Cluster) -> None:
     cluster.start_leader()
     cluster.start_observer()
-    asked = len(cluster.requests)
+    request_count = len(cluster.requests)
     cluster.run(10_000)
-    assert len(cluster.requests) - asked == 20
+    assert len(cluster.requests) - request_count == 20
 
 
 def test_an_observer_that_has_everything_hears_so_at_once(cluster: Cluster) -> None:
@@ -238,8 +238,12 @@ def test_an_observer_goes_on_where_it_stopped(cluster: Cluster) -> None:
     _, again = cluster.start_observer()
     first = cluster.requests[0]
     assert isinstance(first, f.FetchRequest)
-    asked = first.topics[0].partitions[0]
-    assert (asked.fetch_offset, asked.last_fetched_epoch, asked.replica_directory_id) == (2, 1, DIRECTORY_ID)
+    fetch_partition = first.topics[0].partitions[0]
+    assert (fetch_partition.fetch_offset, fetch_partition.last_fetched_epoch, fetch_partition.replica_directory_id) == (
+        2,
+        1,
+        DIRECTORY_ID,
+    )
     assert entries(again) == entries(leading)
 
 
@@ -249,9 +253,9 @@ def test_a_leader_that_is_away_is_asked_less_and_less_often_and_found_again(clus
     _, log = cluster.start_observer()
     cluster.leader = None
     cluster.run(600)
-    asked = len(cluster.requests)
+    request_count = len(cluster.requests)
     cluster.run(60_000)
-    assert 55 <= len(cluster.requests) - asked <= 75
+    assert 55 <= len(cluster.requests) - request_count <= 75
     leading.append([b"meanwhile"])
     assert log.committed_offset == 1
     cluster.leader = leader
@@ -312,10 +316,10 @@ def test_an_observer_asks_for_nothing_while_a_worker_checks_a_snapshot(cluster: 
             )
     cluster.virtual.workers.immediate = False
     observer, log = cluster.start_observer()
-    asked = len(cluster.requests)
+    request_count = len(cluster.requests)
     assert isinstance(cluster.requests[-1], s.FetchSnapshotRequest)
     cluster.run(5000)
-    assert (len(cluster.requests), log.start_offset, cluster.replaced) == (asked, 0, [])
+    assert (len(cluster.requests), log.start_offset, cluster.replaced) == (request_count, 0, [])
     cluster.virtual.workers.run_all()
     cluster.run()
     assert (log.start_offset, cluster.replaced) == (18, [18])
@@ -387,9 +391,9 @@ def test_a_controller_of_another_cluster_is_not_followed(cluster: Cluster) -> No
     cluster.change = refuse
     cluster.start_observer()
     assert cluster.fatal == ["the controller at leader:1 does not belong to cluster ours"]
-    asked = len(cluster.requests)
+    request_count = len(cluster.requests)
     cluster.run(10_000)
-    assert len(cluster.requests) == asked
+    assert len(cluster.requests) == request_count
 
 
 def test_a_damaged_copy_is_fetched_again(cluster: Cluster) -> None:

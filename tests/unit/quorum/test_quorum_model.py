@@ -102,7 +102,7 @@ def test_voters_may_come_and_go_meanwhile(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(2000, 2040))
 def test_two_who_are_left_do_not_stand_against_each_other(seed: int) -> None:
-    """They lose their leader at the same time, and the one vote that could decide between them went with it."""
+    """They lose their leader at the same time, and the leader's vote, which could decide between them, is gone."""
     model = Model(seed=seed, nodes=3)
     model.run(1000)
     former = model.leader()
@@ -150,7 +150,7 @@ def test_a_voter_that_is_new_has_time_to_be_heard_of() -> None:
 
 @pytest.mark.parametrize("seed", range(4000, 4030))
 def test_a_voter_that_starts_with_another_disk_costs_no_committed_entry(seed: int) -> None:
-    """KIP-853: it is another replica, so neither its fetches nor its votes count for the voter that it was."""
+    """KIP-853: the node is a new replica, so its fetches and votes do not count for the former voter."""
     model = Model(seed=seed, nodes=3)
     model.run(1000)
     swapped = model.nodes[1 + seed % 3]

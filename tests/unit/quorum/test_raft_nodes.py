@@ -37,7 +37,7 @@ def endpoint(node_id: int) -> Endpoint:
 
 
 class Quorum:
-    """Replicas by node id; messages pass between those that are up, unless the test says otherwise."""
+    """Replicas by node id; messages pass between running replicas unless the test drops them."""
 
     def __init__(self, count: int, *, voters: int | None = None, seed: int = 1) -> None:
         self.files = MemoryFiles()
@@ -84,7 +84,7 @@ class Quorum:
 
     def leader(self) -> RaftNode:
         leaders = [replica for replica in self.replicas.values() if replica.is_leading]
-        return max(leaders, key=lambda each: each.machine.epoch)
+        return max(leaders, key=lambda replica: replica.machine.epoch)
 
     def followers(self) -> list[RaftNode]:
         return [replica for replica in self.replicas.values() if not replica.machine.is_leader]
@@ -138,7 +138,7 @@ class _Peers:
         try:
             response = _served(replica, received, version)
         except MetadataLogFailedError:
-            # Its disk is full: it ends without an answer.
+            # The node's disk is full: the node stops without an answer.
             self._fail(answer)
             return
         if isinstance(response, Deferred):

@@ -165,13 +165,13 @@ def test_a_failed_fsync_stops_the_log_for_good() -> None:
     virtual = a_world(immediate=False)
     log = open_log(virtual)
     virtual.workers.run_all()
-    told: list[MetadataLogFailedError] = []
-    log.on_failure = told.append
+    failures: list[MetadataLogFailedError] = []
+    log.on_failure = failures.append
     waiting = [log.append([b"a"]), log.append([b"b"])]
     memory(virtual).fail_next("sync", OSError(errno.EIO, "input/output error"))
     virtual.workers.run_all()
     assert all(isinstance(waiter.error, MetadataLogFailedError) for waiter in waiting)
-    assert len(told) == 1
+    assert len(failures) == 1
     assert isinstance(log.append([b"c"]).error, MetadataLogFailedError)
     assert log.committed_offset == 1
 

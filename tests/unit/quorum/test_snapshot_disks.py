@@ -61,7 +61,7 @@ def test_a_check_may_take_longer_than_the_fetch_timeout(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("failing", ["rename", "sync"])
 def test_a_disk_that_fails_for_a_moment_does_not_stop_the_observer(failing: str) -> None:
-    """The snapshot cannot be finished, and what there is of it cannot be removed."""
+    """The snapshot cannot be finished, and its partial file cannot be removed."""
     cluster = Cluster()
     cluster.settings = MetadataLogSettings(segment_bytes=1, retention_bytes=1)
     leading = cluster.start_leader()

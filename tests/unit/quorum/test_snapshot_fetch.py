@@ -25,7 +25,7 @@ CONTENT = b"".join(
 
 
 class HeldPeers:
-    """Requests that the test answers, when and as it likes."""
+    """Holds requests until the test answers them."""
 
     def __init__(self) -> None:
         self.held: list[tuple[int, Message, Deferred[Message]]] = []
@@ -40,7 +40,7 @@ class HeldPeers:
     def disconnect(self, endpoint: Endpoint, *, purpose: str) -> None: ...
 
     def take(self, node_id: int, kind: type[Message]) -> Deferred[Message]:
-        first = next(each for each in self.held if each[0] == node_id and isinstance(each[1], kind))
+        first = next(message for message in self.held if message[0] == node_id and isinstance(message[1], kind))
         self.held.remove(first)
         return first[2]
 
@@ -89,12 +89,12 @@ def whole_snapshot(*, leader_id: int, epoch: int) -> s.FetchSnapshotResponse:
 
 def test_a_leader_that_no_longer_answers_does_not_spoil_the_snapshot_of_the_next() -> None:
     replica, peers = a_voter()
-    asked = []
+    fetches = []
     for leader_id, epoch in ((2, 5), (3, 6)):
         replica.step(e.BeginEpochRequested(leader_id=leader_id, epoch=epoch, voter=None))
         peers.take(leader_id, f.FetchRequest).resolve(sent_to_snapshot(leader_id=leader_id, epoch=epoch))
-        asked.append(peers.take(leader_id, s.FetchSnapshotRequest))
-    former, present = asked
+        fetches.append(peers.take(leader_id, s.FetchSnapshotRequest))
+    former, present = fetches
     former.fail(PeerUnreachable("no answer in time"))
     present.resolve(whole_snapshot(leader_id=3, epoch=6))
     assert (replica.log.start_offset, replica.log.end_offset, replica.log.last_epoch) == (7, 7, 3)
@@ -152,10 +152,10 @@ def test_the_next_leader_sends_the_same_snapshot_while_the_first_is_checked() ->
     fetched_by(replica, peers)
     replica.step(e.BeginEpochRequested(leader_id=3, epoch=6, voter=None))
     peers.take(3, f.FetchRequest).resolve(sent_to_snapshot(leader_id=3, epoch=6))
-    asked = peers.take(3, s.FetchSnapshotRequest)
+    fetch = peers.take(3, s.FetchSnapshotRequest)
     workers.run_all()
     assert replica.log.start_offset == 0
-    asked.resolve(whole_snapshot(leader_id=3, epoch=6))
+    fetch.resolve(whole_snapshot(leader_id=3, epoch=6))
     workers.run_all()
     assert (replica.log.start_offset, replica.log.last_epoch) == (7, 3)
 

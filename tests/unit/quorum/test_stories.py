@@ -202,11 +202,11 @@ class Story(Quorum):
                 )
 
     def step(self) -> None:
-        what = self.chance.choice(
+        action = self.chance.choice(
             [self.write] * 8 + [self.kill, self.revive, self.cut, self.heal, self.fill_disk, self.snapshot]
         )
-        self.steps.append(what.__name__)
-        what()
+        self.steps.append(action.__name__)
+        action()
         self.run(self.chance.choice((0, 1, 5, 50, 700, 3000)))
         for node in self.replicas.values():
             node.invariants()
