@@ -45,6 +45,7 @@ def append(
     settings = partition.produce_settings
     assert settings is not None, "a leader has settings"
     queue = partition.append_queue
+    validated: ValidatedRecords | None = None
     if queue is None:
         validated = validate_by_header(records, settings=settings, now_ms=now_ms, api_version=api_version)
         if validated is None:
@@ -60,6 +61,7 @@ def append(
         api_version=api_version,
         deadline=validations.deadline(timeout_ms),
         client=client,
+        validated=validated,
     )
     validations.queue(len(records), pending.result)
     if queue is None:
@@ -69,7 +71,7 @@ def append(
 
 
 class _PendingAppend:
-    __slots__ = ("api_version", "client", "deadline", "now_ms", "records", "required_acks", "result")
+    __slots__ = ("api_version", "client", "deadline", "now_ms", "records", "required_acks", "result", "validated")
 
     def __init__(
         self,
@@ -80,6 +82,7 @@ class _PendingAppend:
         api_version: int,
         deadline: float,
         client: ProducingClient,
+        validated: ValidatedRecords | None,
     ) -> None:
         self.records = records
         self.required_acks = required_acks
@@ -87,6 +90,9 @@ class _PendingAppend:
         self.api_version = api_version
         self.deadline = deadline
         self.client = client
+        # Set if the batch only waits for the registry. A validation may write the append time into the batch, and the
+        # next validation would refuse that as a timestamp type set by the producer.
+        self.validated = validated
         self.result: Deferred[AppendResult] = Deferred()
 
 
@@ -149,6 +155,8 @@ class AppendQueue:
 
     def _validate_at_once(self, pending: _PendingAppend, settings: ProduceSettings) -> ValidatedRecords | None:
         """None if the batch needs a worker."""
+        if pending.validated is not None:
+            return pending.validated
         records, now_ms, api_version = pending.records, pending.now_ms, pending.api_version
         validated = validate_by_header(records, settings=settings, now_ms=now_ms, api_version=api_version)
         if validated is not None:
@@ -162,7 +170,7 @@ class AppendQueue:
         self._advance()
 
     def _finish(self, pending: _PendingAppend, validated: Deferred[ValidatedRecords]) -> None:
-        """Appends the batch, or waits until the registry has told about its schemas."""
+        """Appends the batch, or first waits for the registry's answer about its schemas."""
         if validated.error is not None:
             pending.result.fail(validated.error)
             return
@@ -173,21 +181,21 @@ class AppendQueue:
         settings = self._partition.produce_settings
         assert settings is not None, "a leader has settings"
         try:
-            asked = self._validations.check_schemas(self._partition, settings, records)
+            checked = self._validations.check_schemas(self._partition, settings, records)
         except Exception as error:  # noqa: BLE001 - the request fails, also with a defect
             pending.result.fail(error)
             return
-        if asked is None:
+        if checked is None:
             self._append(pending, records)
             return
         self._in_flight = pending
-        asked.when_done(partial(self._on_asked, records))
+        checked.when_done(partial(self._on_schemas_checked, records))
 
-    def _on_asked(self, records: ValidatedRecords, asked: Deferred[None]) -> None:
+    def _on_schemas_checked(self, records: ValidatedRecords, checked: Deferred[None]) -> None:
         pending, self._in_flight = self._in_flight, None
         assert pending is not None, "the registry answered twice"
         try:
-            asked.result()
+            checked.result()
             self._validations.check(
                 deadline=pending.deadline, client=pending.client, required_acks=pending.required_acks
             )

@@ -1,8 +1,8 @@
-"""What one fetch needs from the disk, and has workers read.
+"""Reads from the disk, by workers, for one fetch.
 
-Where a read begins and ends is looked up in indexes and headers of batches. Usually they are in the page cache. If they
-are not, the fetch waits until workers have read them, and looks up again. It may then miss other bytes, so there may
-be several rounds: index, first header, last header. No request but this one waits for the disk.
+A fetch looks up the beginning and the end of a read in indexes and batch headers, which are usually in the page cache.
+If they are not, the fetch waits until workers have read them, and looks up again. The next lookup may miss other bytes,
+so there may be several rounds: index, first header, last header. Only this request waits for the disk.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DISK_WAIT_MS_MAX", "REGIONS_MAX", "ROUNDS_MAX", "ColdReads"]
 
-# How much longer than its own timeout a fetch waits for the disk. Then it is answered with what is in memory.
+# The time beyond its timeout that a fetch waits for the disk. Then it is answered with the records in memory.
 DISK_WAIT_MS_MAX = 5_000
 
 # The most regions that one fetch reads at the same time.
@@ -40,14 +40,14 @@ class ColdReads:
         self._missing: list[FileRegion] = []
         self._outstanding = 0
         self._rounds = 0
-        # Whether a region cannot be read. The next lookup reads it by itself, so that it meets the error.
+        # True if a region cannot be read. The next lookup then reads the region itself and gets the error.
         self._has_failed = False
-        # Whether the fetch does not wait any longer.
+        # True if the fetch no longer waits.
         self.is_late = False
 
     @property
     def _has_given_up(self) -> bool:
-        """Whether the pages were gone again too often."""
+        """True if pages that were read have left memory too often."""
         return self._rounds >= ROUNDS_MAX
 
     def may_wait(self, *, is_first: bool) -> bool:
@@ -55,7 +55,7 @@ class ColdReads:
         return self._has_failed or (is_first and self._has_given_up)
 
     def add(self, region: FileRegion) -> None:
-        """A lookup has just failed because these bytes are not in memory."""
+        """Adds bytes that a lookup has just missed in memory."""
         if len(self._missing) < REGIONS_MAX:
             self._missing.append(region)
 

@@ -26,7 +26,7 @@ class PartitionCounters:
     )
 
     def __init__(self) -> None:
-        # From producers and from this broker's coordinators; from the leader.
+        # Bytes from producers and this broker's coordinators, and bytes from the leader.
         self.bytes_in = 0
         self.replica_bytes_in = 0
         # To consumers; to followers.

@@ -36,14 +36,14 @@ LOST = Uuid(bytes(15) + b"\x01")
 RETRY_SECONDS = 1.0
 PARTITIONS_PER_REQUEST_MAX = 2_000
 
-# The controller does not know the replica: there is nothing to report.
+# Errors of a replica that the controller does not know, so there is nothing to report.
 _POINTLESS = frozenset(
     (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 )
 
 
 class DirectoryReporter:
-    """`report` is called for every replica whose directory the metadata does not contain."""
+    """Reports directories. `report` is called for every replica whose directory is missing in the metadata."""
 
     def __init__(
         self, *, node_id: int, scheduler: Scheduler, controller: ControllerChannel, broker_epoch: Callable[[], int]
@@ -91,16 +91,16 @@ class DirectoryReporter:
         if self._broker_epoch() < 0:
             self._plan(RETRY_SECONDS)
             return
-        told = dict(list(self._waiting.items())[:PARTITIONS_PER_REQUEST_MAX])
-        if told:
+        assignments = dict(list(self._waiting.items())[:PARTITIONS_PER_REQUEST_MAX])
+        if assignments:
             self._is_asking = True
-            answer = self._controller.ask(self._request(told))
-            answer.when_done(lambda answer: self._on_answer(told, answer))
+            answer = self._controller.ask(self._request(assignments))
+            answer.when_done(lambda answer: self._on_answer(assignments, answer))
 
-    def _request(self, told: dict[tuple[Uuid, int], Uuid]) -> AssignReplicasToDirsRequest:
+    def _request(self, assignments: dict[tuple[Uuid, int], Uuid]) -> AssignReplicasToDirsRequest:
         directories: dict[Uuid, RequestDirectoryData] = {}
         topics: dict[tuple[Uuid, Uuid], RequestTopicData] = {}
-        for (topic_id, partition), directory_id in told.items():
+        for (topic_id, partition), directory_id in assignments.items():
             directory = directories.get(directory_id)
             if directory is None:
                 directory = directories[directory_id] = RequestDirectoryData(id=directory_id)
@@ -113,12 +113,14 @@ class DirectoryReporter:
             broker_id=self._node_id, broker_epoch=self._broker_epoch(), directories=list(directories.values())
         )
 
-    def _on_answer(self, told: dict[tuple[Uuid, int], Uuid], answer: Deferred[AssignReplicasToDirsResponse]) -> None:
+    def _on_answer(
+        self, assignments: dict[tuple[Uuid, int], Uuid], answer: Deferred[AssignReplicasToDirsResponse]
+    ) -> None:
         self._is_asking = False
         error = answer.error
         if isinstance(error, KafkaError) and error.code == ErrorCode.UNSUPPORTED_VERSION:
             self.is_supported = False
-            self._forget(told)
+            self._forget(assignments)
             return
         if isinstance(error, (KafkaError, PeerUnreachable)):
             logger.info("AssignReplicasToDirs failed and will be retried: %s", error)
@@ -131,11 +133,11 @@ class DirectoryReporter:
             for partition in topic.partitions
             if partition.error_code == ErrorCode.NONE or partition.error_code in _POINTLESS
         }
-        self._forget({replica: directory_id for replica, directory_id in told.items() if replica in settled})
+        self._forget({replica: directory_id for replica, directory_id in assignments.items() if replica in settled})
         if self._waiting:
-            self._plan(RETRY_SECONDS if len(settled) < len(told) else 0)
+            self._plan(RETRY_SECONDS if len(settled) < len(assignments) else 0)
 
-    def _forget(self, told: dict[tuple[Uuid, int], Uuid]) -> None:
-        for replica, directory_id in told.items():
+    def _forget(self, assignments: dict[tuple[Uuid, int], Uuid]) -> None:
+        for replica, directory_id in assignments.items():
             if self._waiting.get(replica) == directory_id:
                 del self._waiting[replica]

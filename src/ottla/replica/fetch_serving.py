@@ -108,14 +108,14 @@ class Fetch(Parked[FetchAnswer]):
         self.rack = rack
         # Takes the size of the records and the time; returns the throttle time, and whether the client may have them.
         self.throttle = throttle
-        # The partitions to read, and those that were refused before any read.
+        # The partitions to read, and the answers of partitions that were refused before any read.
         self.targets: list[tuple[FetchEntry, Partition]] = []
         self.refused: list[FetchedPartition] = []
         self.missing_bytes = 0
         self.spans_segments = False
         # A parked fetch reads several times, but the follower fetched once: only the first read counts as its progress.
         self.has_read = False
-        # What has to be read from the disk, if anything was not in memory; and whether the timeout has passed.
+        # The reads from the disk, if bytes were not in memory; and whether the timeout has passed.
         self.cold: ColdReads | None = None
         self.is_over = False
         self.gathering = None if replica_id < 0 else Gathering(plan.session, manager.clock)
@@ -198,7 +198,7 @@ class Fetch(Parked[FetchAnswer]):
             self.unpark(self._answer(results, size))
 
     def _end_wait(self) -> None:
-        """The time for records is over, or else the time that the disk has after that."""
+        """Ends the wait for records, or the wait for the disk that follows it."""
         if self.is_over and self.cold is not None:
             self.cold.is_late = True
         self.is_over = True
@@ -222,7 +222,7 @@ class Fetch(Parked[FetchAnswer]):
         is_consumer = self.replica_id < 0
         # The time of a follower's fetch, which only its first read notes.
         now_ms = 0 if is_consumer or self.has_read else self._monotonic_ms()
-        # A consumer is also told of a better replica to read from (KIP-392), and of a leader that has moved.
+        # Responses to consumers also name a better replica to read from (KIP-392), and a leader that has moved.
         may_skip_leading, may_skip_following = not self.rack, not self.only_from_leader
         quiet: dict[FetchEntry, Partition] = {}
         for entry, partition in targets:
@@ -265,7 +265,7 @@ class Fetch(Parked[FetchAnswer]):
             state is None
             or progress is None
             or partition.log.log_end_offset != entry.fetch_offset
-            # It has fetched from here before in this epoch, and its log agreed with the leader's.
+            # The follower has fetched at this offset before in this epoch, and its log agreed with the leader's.
             or progress.log_end_offset != entry.fetch_offset
             or progress.replica_epoch != self.replica_epoch
             or progress.log_start_offset != entry.replica_log_start_offset
@@ -393,17 +393,17 @@ class Fetch(Parked[FetchAnswer]):
         if size and self.gathering is not None:
             self.gathering.on_response(size)
         results = [*results, *self.refused] if self.refused else results
-        error, session_id, told = manager.sessions.settle(self.plan, results, now_ms=now_ms)
-        response = FetchResponse(error_code=error, session_id=session_id, responses=by_topic(told, self.plan))
+        error, session_id, news = manager.sessions.settle(self.plan, results, now_ms=now_ms)
+        response = FetchResponse(error_code=error, session_id=session_id, responses=by_topic(news, self.plan))
         if throttle_ms:
             response.throttle_time_ms = throttle_ms
-        self._count(told, response)
+        self._count(news, response)
         return response
 
-    def _count(self, told: list[FetchedPartition], response: FetchResponse) -> None:
+    def _count(self, news: list[FetchedPartition], response: FetchResponse) -> None:
         """Counts the partitions with records, and completes those with errors."""
         manager = self.manager
-        for entry, data in told:
+        for entry, data in news:
             if data.records:
                 partition = entry.partition
                 assert partition is not None, "records come from a resolved partition"
@@ -430,14 +430,14 @@ class Fetch(Parked[FetchAnswer]):
             topic = entry.topic or self.manager.topic_name(entry.topic_id) or ""
             leader_id, epoch, endpoint = leader_hint(self.manager.image, topic, entry.index, self.listener_name)
             data.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
-            if endpoint is not None and all(known.node_id != leader_id for known in response.node_endpoints):
+            if endpoint is not None and all(node.node_id != leader_id for node in response.node_endpoints):
                 response.node_endpoints.append(
                     NodeEndpoint(node_id=leader_id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack)
                 )
 
 
 def has_no_news(entry: FetchEntry, partition: Partition) -> bool:
-    """Whether a reader is at the high watermark and knows it: an incremental response then omits the partition."""
+    """True if a reader is at the high watermark and has received it: incremental responses omit the partition."""
     log = partition.log
     return (
         log.high_watermark == entry.fetch_offset

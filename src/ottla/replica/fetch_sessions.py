@@ -9,8 +9,8 @@ taken, a new session may replace a session that was not used for two minutes, a 
 minutes, or, if it is a follower's, a consumer's session. Otherwise the client gets id 0 and sends full requests.
 Sessions of a follower's former run are removed when a follower opens another one.
 
-A follower's session knows which of its partitions are *live*, that is, may have news. The other partitions are *quiet*:
-the follower is at the end of the log, in sync, and knows the high watermark. A quiet partition keeps the session
+A follower's session tracks which of its partitions are *live*, that is, may have news. The other partitions are
+*quiet*: the follower is at the end of the log, in sync, and has the high watermark. A quiet partition keeps the session
 (`Partition.quiet_followers`) and makes its entry live again with the next append or change. So a fetch costs as much as
 the partitions that changed. If a change is missed, the next sweep over all partitions finds it.
 
@@ -52,11 +52,24 @@ PARTITIONS_CACHED_MAX = 200_000
 # How often a follower's session sweeps over all of its partitions, live or quiet.
 SWEEP_INTERVAL_MS = 5_000
 
-EntryKey = tuple[str | Uuid, int]
+# The topic's name, or the bytes of its id: a lookup by `Uuid` calls Python code.
+TopicKey = str | bytes
+EntryKey = tuple[TopicKey, int]
+
+
+class _NamesTopic(Protocol):
+    """A topic of a request, or an entry."""
+
+    topic: str
+    topic_id: Uuid
+
+
+def _topic_key(named: _NamesTopic, *, uses_topic_ids: bool) -> TopicKey:
+    return named.topic_id.bytes if uses_topic_ids else named.topic
 
 
 class FetchEntry:
-    """One partition of a fetch request or session, and what the last response said about it."""
+    """One partition of a fetch request or session, and its values in the last response."""
 
     __slots__ = (
         "current_leader_epoch",
@@ -107,7 +120,7 @@ class FetchEntry:
         self.partition = partition
 
     def has_news(self, data: PartitionData) -> bool:
-        """Whether an incremental response must contain this partition. Remembers what the response says."""
+        """Whether an incremental response must contain this partition. Stores the values of the response."""
         news = (
             bool(data.records)
             or data.preferred_read_replica != -1
@@ -147,6 +160,7 @@ class FetchSession:
         "fetched_ms",
         "id",
         "is_follower",
+        "is_replaced",
         "live",
         "parked",
         "rate",
@@ -168,13 +182,14 @@ class FetchSession:
         self.entries = entries
         self.epoch = _next_epoch(EPOCH_INITIAL)
         self.is_follower = is_follower
+        self.is_replaced = False
         self.uses_topic_ids = uses_topic_ids
         self.created_ms = now_ms
         self.used_ms = now_ms
         # The live partitions of a follower, in their order. None for a consumer: all of its partitions are read.
         self.live: dict[FetchEntry, None] | None = dict.fromkeys(entries.values()) if is_follower else None
         self.swept_ms = now_ms
-        # The follower's last fetch, in monotonic time; and how much it gets.
+        # The monotonic time of the follower's last fetch, and the rate of its bytes.
         self.fetched_ms = NEVER_MS
         self.rate = FollowerRate() if is_follower else None
         self.parked: ParkedFetch | None = None
@@ -186,12 +201,16 @@ class FetchSession:
         assert self.live is None or self.live.keys() <= entries, "a live partition belongs to the session"
         for (topic, index), entry in self.entries.items():
             assert index == entry.index
-            assert topic == (entry.topic_id if self.uses_topic_ids else entry.topic)
+            assert topic == _topic_key(entry, uses_topic_ids=self.uses_topic_ids)
 
     def advance(self, now_ms: int) -> None:
         """The session's next request has come."""
         self.used_ms = now_ms
         self.epoch = _next_epoch(self.epoch)
+
+    def replace(self) -> None:
+        """The client has closed the session, and may open another one while a giant fetch still reads this one."""
+        self.is_replaced = True
 
     def park(self, fetch: ParkedFetch) -> None:
         """The session's current request waits."""
@@ -203,7 +222,7 @@ class FetchSession:
             self.parked = None
 
     def on_quiet(self, quiet: dict[FetchEntry, Partition], *, follower_id: int, now_ms: int) -> None:
-        """A follower's fetch found these partitions quiet: they are not live until they have news."""
+        """Marks partitions that a follower's fetch found quiet: they become live again with their next news."""
         live = self.live
         if live is None:
             return
@@ -215,7 +234,7 @@ class FetchSession:
     def on_news(self, entry: FetchEntry, partition: Partition, follower_id: int) -> None:
         """A quiet partition has changed."""
         live = self.live
-        key = (entry.topic_id if self.uses_topic_ids else entry.topic, entry.index)
+        key = (_topic_key(entry, uses_topic_ids=self.uses_topic_ids), entry.index)
         if live is None or self.entries.get(key) is not entry or entry in live:
             # If the entry is live, the follower has listed it again, and a parked fetch reads it anyway.
             return
@@ -238,7 +257,7 @@ class FetchSession:
                     live.pop(entry, None)
                     live[entry] = None
         for forgotten in request.forgotten_topics_data:
-            topic_key = forgotten.topic_id if self.uses_topic_ids else forgotten.topic
+            topic_key = _topic_key(forgotten, uses_topic_ids=self.uses_topic_ids)
             for index in forgotten.partitions:
                 dropped = self.entries.pop((topic_key, index), None)
                 if live is not None and dropped is not None:
@@ -250,16 +269,16 @@ class FetchSession:
 
     def settle(self, results: Iterable[FetchedPartition]) -> list[FetchedPartition]:
         """The results that an incremental response contains. Partitions with records move to the end of the order."""
-        told = [result for result in results if result[0].has_news(result[1])]
+        news = [result for result in results if result[0].has_news(result[1])]
         entries = self.entries
         if len(entries) > 1:
-            for entry, data in told:
+            for entry, data in news:
                 if data.records:
-                    key = (entry.topic_id if self.uses_topic_ids else entry.topic, entry.index)
+                    key = (_topic_key(entry, uses_topic_ids=self.uses_topic_ids), entry.index)
                     # The session may have been changed while this request was parked.
                     if entries.get(key) is entry:
                         entries[key] = entries.pop(key)
-        return told
+        return news
 
 
 class FetchPlan:
@@ -342,8 +361,9 @@ class FetchSessions:
         uses_topic_ids = version >= TOPIC_ID_VERSION
         session_id = request.session_id
         if request.session_epoch in (EPOCH_INITIAL, EPOCH_FINAL):
-            if session_id != NO_SESSION_ID:
-                self._sessions.pop(session_id, None)
+            replaced = self._sessions.pop(session_id, None)
+            if replaced is not None:
+                replaced.replace()
             entries: dict[EntryKey, FetchEntry] = {}
             merge(entries, request, uses_topic_ids=uses_topic_ids)
             opens = request.session_epoch == EPOCH_INITIAL
@@ -389,7 +409,7 @@ class FetchSessions:
         return ErrorCode.NONE, self._open(plan, now_ms), results
 
     def settle_without_news(self, plan: FetchPlan) -> tuple[ErrorCode, int]:
-        """For a response without partitions: no session is opened, and an open session does not change."""
+        """Settles a response without partitions: opens no session, and leaves an open session unchanged."""
         if plan.error is not ErrorCode.NONE or plan.session is None:
             return plan.error, NO_SESSION_ID
         if plan.session.epoch != plan.epoch:
@@ -419,9 +439,9 @@ class FetchSessions:
         return session_id
 
     def _forget_former_followers(self, now_ms: int) -> None:
-        """A follower that restarts has new sessions, and never uses the former ones. It fetches all the time.
+        """Removes the sessions of a follower's former run. A running follower fetches all the time.
 
-        The former sessions would stay until all slots are taken, and with them deleted partitions and their logs.
+        The former sessions would stay until all slots are taken, and would keep deleted partitions and logs in memory.
         """
         former = []
         for session in self._sessions.values():
@@ -465,7 +485,7 @@ def merge(entries: dict[EntryKey, FetchEntry], request: FetchRequest, *, uses_to
     """Adds or updates the entries that the request lists, and returns them."""
     listed: list[FetchEntry] = []
     for topic in request.topics:
-        topic_key: str | Uuid = topic.topic_id if uses_topic_ids else topic.topic
+        topic_key = _topic_key(topic, uses_topic_ids=uses_topic_ids)
         for wanted in topic.partitions:
             key = (topic_key, wanted.partition)
             entry = entries.get(key)

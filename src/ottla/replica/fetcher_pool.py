@@ -90,7 +90,7 @@ class FetcherPool:
             fetcher.follow(FollowedPartition(partition, self._cleaner))
 
     def unfollow(self, partition: Partition) -> None:
-        """This broker leads the partition, or the partition was deleted, or its log directory failed."""
+        """Stops fetching a partition that this broker now leads, that was deleted, or whose log directory failed."""
         key = (partition.topic_id.bytes, partition.index)
         if self._partitions.pop(key, None) is not None:
             owner = self._owners.pop(key, None)

@@ -75,7 +75,7 @@ class FollowedPartition:
         self.attempts = 0
         # Set if `flush.messages` was reached: a fetch at the new end promises that everything before it is durable.
         self.flushed: Deferred[None] | None = None
-        # Not fetched until the metadata names another epoch.
+        # True if the partition is not fetched until the metadata has another epoch.
         self.is_failed = False
         # Paused because the replication quota is exceeded (KIP-73).
         self.is_held_back = False
@@ -100,7 +100,7 @@ class FollowedPartition:
         self.is_held_back = is_held_back
 
     def fail(self) -> None:
-        """Not fetched any more in this epoch."""
+        """Stops fetching in this epoch."""
         self.is_failed = True
         self.sent_offset = NOT_SENT
 
@@ -130,7 +130,7 @@ class FollowedPartition:
         return None if log.log_end_offset - log.recovery_point < log.config.flush_messages else log.flush()
 
     def wanted(self, max_bytes: int) -> WantedSlice:
-        """What the next request asks for."""
+        """The partition in the next request."""
         partition = self.partition
         log = partition.log
         if log.doubtful_from is None:
@@ -187,7 +187,7 @@ class FollowedPartition:
         return False
 
     def _end_doubt(self, doubtful_from: int) -> None:
-        """A leader has responded and has these records: the doubtful end is truncated and fetched again."""
+        """Truncates the doubtful end, which is fetched again: a leader has responded and has these records."""
         log = self.partition.log
         logger.info("%s is fetched again from %d because of a gap in its offsets", self.partition, doubtful_from)
         self._truncate(max(doubtful_from, log.log_start_offset))
@@ -263,7 +263,7 @@ class FollowedPartition:
 def wanted_by_topic(
     listed: list[FollowedPartition], max_bytes: int, throttled_max_bytes: int
 ) -> list[tuple[bytes, list[WantedSlice]]]:
-    """What a request for these partitions asks for."""
+    """The topics of a request for these partitions."""
     topics: dict[bytes, list[WantedSlice]] = {}
     for followed in listed:
         is_throttled = followed.partition.is_throttled_following
@@ -277,10 +277,10 @@ def wanted_by_topic(
 
 
 def truncation_offset(log: PartitionLog, *, epoch: int, end_offset: int) -> int:
-    """Where to truncate, if the leader's largest epoch at or below ours is `epoch` and ends at `end_offset`.
+    """The offset to truncate at, if the leader's largest epoch at or below ours is `epoch` and ends at `end_offset`.
 
     If this log has that epoch, the logs agree up to the smaller of the two ends of the epoch. Otherwise they diverge
-    earlier: this log keeps its epochs below that epoch, and the next response says more (KIP-279).
+    earlier: this log keeps its epochs below that epoch, and the next response narrows the divergence (KIP-279).
     """
     own_epoch, own_end_offset = log.end_offset_for_epoch(epoch)
     if own_end_offset < 0:

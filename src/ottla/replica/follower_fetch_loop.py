@@ -17,7 +17,7 @@ stops the other partitions.
 | a defect of this code | partition failed: it would fail again |
 
 A response with records of thousands of partitions is appended over several turns of the event loop, and the next
-request waits for the last of them. A partition whose turn has not come is as if the response were later.
+request waits for the last append. For a partition that is still queued, the response seems to arrive later.
 
 The first pauses are short, because most failures are metadata that is a moment late. They grow to
 `replica.fetch.backoff.ms`.
@@ -27,9 +27,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, cast
 
 from ottla.model.errors import ErrorCode, KafkaError
@@ -62,14 +62,15 @@ logger = logging.getLogger("ottla.replica.follower_fetch_loop")
 
 BACKOFF_MS_MIN = 10
 
-# Consumers that read from this follower (KIP-392) wait for the high watermark, which comes with the next response. That
-# fetch asks for a short wait only.
+# The next response tells that the records of this one are committed. Its fetch waits at most this long, so that a new
+# leader knows a recent high watermark; and a shorter time if consumers that read from this follower (KIP-392) wait.
+COMMIT_WAIT_MS = 100
 WATCHED_WAIT_MS = 10
 
 # A new partition interrupts a long poll at most once in this time, because that costs a connection.
 INTERRUPT_INTERVAL_MS = 100
 
-# A throttled replica is copied in portions of this size, since one response keeps the event loop from all other work.
+# A throttled replica is copied in portions of this size, since one response blocks the event loop.
 THROTTLED_FETCH_BYTES = 256 << 10
 
 # Partitions of one response that are appended in a turn of the loop. The first record of a partition creates files,
@@ -108,8 +109,9 @@ class ReplicaFetcher:
         self._throttles = throttles
         self._followed: dict[PartitionKey, FollowedPartition] = {}
         self._session: FollowerFetchSession[FollowedPartition] = FollowerFetchSession()
-        # Paused partitions, by the time of their retry.
-        self._paused: deque[tuple[int, FollowedPartition]] = deque()
+        # Paused partitions, by the time of their retry and then by the number of the pause.
+        self._paused: list[tuple[int, int, FollowedPartition]] = []
+        self._pauses = 0
         self._pause_timer: Timer | None = None
         self._retry_timer: Timer | None = None
         self._flushes: list[tuple[FollowedPartition, Deferred[None]]] = []
@@ -121,8 +123,8 @@ class ReplicaFetcher:
         self._is_storing = False
         self._is_planned = False
         self._is_closed = False
-        # A consumer waits here for records that were just received.
-        self._is_watched = False
+        # The longest wait of the next fetch if the last response had records, also after an interruption.
+        self._commit_wait_ms: int | None = None
         self._interrupted_ms = -INTERRUPT_INTERVAL_MS
 
     def __len__(self) -> int:
@@ -217,7 +219,6 @@ class ReplicaFetcher:
             return
         settings, session = self._settings, self._session
         wait_ms = self._wait_ms()
-        self._is_watched = False
         max_bytes = throttled_max_bytes = settings.max_bytes
         if self._throttles.is_following_limited:
             throttled_max_bytes = min(max_bytes, THROTTLED_FETCH_BYTES)
@@ -245,10 +246,10 @@ class ReplicaFetcher:
         self._send(request, settings.socket_timeout_ms + settings.wait_max_ms, self._on_fetched)
 
     def _wait_ms(self) -> int:
-        """How long the leader parks the next request."""
+        """The time that the leader may park the next request."""
         wait_ms = self._settings.wait_max_ms
-        if self._is_watched:
-            wait_ms = min(wait_ms, WATCHED_WAIT_MS)
+        if self._commit_wait_ms is not None:
+            wait_ms = min(wait_ms, self._commit_wait_ms)
         if self._paused:
             # The request ends when a pause ends. An interruption would cost all partitions a new connection.
             wait_ms = min(wait_ms, max(self._paused[0][0] - self._now_ms(), 1))
@@ -294,6 +295,7 @@ class ReplicaFetcher:
                 logger.warning("broker %d rejected a fetch with error %d", self.leader_id, response.error_code)
                 self._pause_all()
             return
+        self._commit_wait_ms = None
         received: list[Received]
         if isinstance(response, FollowerFetchResponse):
             received = [(piece.topic_id, piece) for piece in response.slices]
@@ -307,7 +309,7 @@ class ReplicaFetcher:
         # The rest of a response is ignored once its request is abandoned.
         if turn == self._turn:
             end = position + PARTITIONS_PER_TURN
-            for topic_id, data in received[position:end] if end < len(received) else received:
+            for topic_id, data in received[position:end]:
                 self._take(topic_id, data, out_of_range)
             if end < len(received):
                 self._is_asking = self._is_storing = True
@@ -316,7 +318,7 @@ class ReplicaFetcher:
         if out_of_range and turn == self._turn:
             self._ask_for_range(out_of_range)
         else:
-            # Without a detour through the scheduler: producers wait for the next fetch.
+            # The next fetch bypasses the scheduler, because producers wait for it.
             self._fetch_next()
 
     def _take(
@@ -354,7 +356,9 @@ class ReplicaFetcher:
                 if has_moved:
                     self._session.set(followed.key, followed)
                     if followed.is_watched:
-                        self._is_watched = True
+                        self._commit_wait_ms = WATCHED_WAIT_MS
+                    elif self._commit_wait_ms is None:
+                        self._commit_wait_ms = COMMIT_WAIT_MS
                     if followed.partition.is_throttled_following:
                         self._throttle(followed, data)
                 if data.diverging_epoch is not None:
@@ -447,12 +451,8 @@ class ReplicaFetcher:
     def _pause_for(self, followed: FollowedPartition, delay_ms: int) -> None:
         followed.leave_session()
         self._session.remove(followed.key)
-        due = (self._now_ms() + delay_ms, followed)
-        # Nearly always at the end; pauses differ by the number of earlier failures.
-        place = len(self._paused)
-        while place and self._paused[place - 1][0] > due[0]:
-            place -= 1
-        self._paused.insert(place, due)
+        self._pauses += 1
+        heappush(self._paused, (self._now_ms() + delay_ms, self._pauses, followed))
         self._plan_resume()
 
     def _throttle(self, followed: FollowedPartition, data: PartitionData | ReceivedSlice) -> None:
@@ -477,7 +477,7 @@ class ReplicaFetcher:
         self._pause_timer = None
         now_ms = self._now_ms()
         while self._paused and self._paused[0][0] <= now_ms:
-            followed = self._paused.popleft()[1]
+            followed = heappop(self._paused)[2]
             if self._followed.get(followed.key) is not followed or followed.is_failed:
                 continue
             pause_seconds = self._throttles.follower_pause_seconds() if followed.is_held_back else 0.0

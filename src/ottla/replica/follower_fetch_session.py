@@ -22,7 +22,7 @@ from ottla.wire.messages.fetch import FetchResponse, ForgottenTopic
 
 __all__ = ["NEW_IN_REQUEST_MAX", "FollowerFetchSession", "PartitionKey"]
 
-# By the bytes of the topic id: a lookup by `Uuid` calls Python code.
+# (bytes of the topic id, partition): a lookup by `Uuid` would call Python code.
 PartitionKey = tuple[bytes, int]
 
 NO_SESSION = 0
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class FollowerFetchSession(Generic[T]):
-    """The partitions that the leader knows, and those that it has still to be sent."""
+    """The partitions in the leader's session, and the partitions that still have to be sent."""
 
     __slots__ = ("_changed", "_forgotten", "_is_refused", "_members", "_untold", "epoch", "id")
 
@@ -49,7 +49,7 @@ class FollowerFetchSession(Generic[T]):
         self._forgotten: set[PartitionKey] = set()
         # New partitions that no request has listed yet, in their order of arrival.
         self._untold: dict[PartitionKey, T] = {}
-        # Without a session every request lists every partition.
+        # True if the leader has refused a session: then every request lists every partition.
         self._is_refused = False
 
     def __len__(self) -> int:
@@ -61,7 +61,7 @@ class FollowerFetchSession(Generic[T]):
 
     @property
     def has_untold(self) -> bool:
-        """Whether new partitions are left over for the next request."""
+        """True if new partitions remain for the next request."""
         return bool(self._untold)
 
     def set(self, key: PartitionKey, value: T) -> None:

@@ -1,20 +1,20 @@
 """Serves the usual fetch of a follower: its session is open, and its log agrees with the leader's.
 
 A leader with small records handles two fetches for every record, so this path has no message objects: the request was
-read in place, and the response is packed (`ottla.wire.follower_fetch`). `FollowerFetch` is a `Fetch` that first looks
-whether everything is as usual. If not, it is left to `Fetch`, so nothing is decided here that `Fetch` would decide
-otherwise. A model test holds the two against each other.
+read in place, and the response is packed (`ottla.wire.follower_fetch`). `FollowerFetch` is a `Fetch` that first checks
+for the usual case, and leaves every other case to `Fetch`. It never decides differently from `Fetch`, which a model
+test verifies.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.model.deferred import Deferred
+from ottla.model.ports import FileRegion
 from ottla.replica.fetch_serving import Fetch, FetchAnswer, has_no_news
 from ottla.replica.fetch_sessions import SWEEP_INTERVAL_MS, FetchEntry, FetchPlan, FetchSession, FetchSessions
-from ottla.replica.gathering import GATHERED_BYTES_MIN
 from ottla.wire.follower_fetch import ELEMENTS_MAX, FetchedSlice, pack_response
 from ottla.wire.packed import PackedResponse
 
@@ -22,18 +22,21 @@ if TYPE_CHECKING:
     from ottla.replica.manager import HostedTopic
     from ottla.replica.partition import Partition
     from ottla.wire.follower_fetch import UsualRequest, WantedSlice
+    from ottla.wire.message import Part
 
-__all__ = ["FollowerFetch", "plan_usual"]
+__all__ = ["FollowerFetch", "plan_usual", "tell_followers"]
 
 THROTTLE_POSITION = 0
+# Records are copied into the response. `Fetch` sends more records than this from the file.
+COPIED_BYTES_MAX = 64 * 1024
 
 
 def plan_usual(
     sessions: FetchSessions, hosted_by_id: Mapping[bytes, HostedTopic], request: UsualRequest, *, now_ms: int
 ) -> FetchPlan | None:
-    """`FetchSessions.plan` for a request of the usual shape. None if its session is not as usual; nothing has changed.
+    """`FetchSessions.plan` for a request of the usual shape. None, without any change, for an unusual session.
 
-    A session that is not a follower's, is empty or has another epoch is not, nor a new partition in it, nor a sweep.
+    A session is unusual if it is not a follower's, is empty, has another epoch, gets a new partition, or needs a sweep.
     """
     *_, session_id, session_epoch, topics = request
     session = sessions.get(session_id)
@@ -48,11 +51,10 @@ def plan_usual(
         return None
     changed: list[tuple[FetchEntry, WantedSlice]] = []
     for topic_id, wanted in topics:
-        hosted = hosted_by_id.get(topic_id)
-        if hosted is None:
+        if topic_id not in hosted_by_id:
             return None
         for position in wanted:
-            entry = session.entries.get((hosted.topic_id, position[0]))
+            entry = session.entries.get((topic_id, position[0]))
             if entry is None:
                 return None
             changed.append((entry, position))
@@ -68,8 +70,19 @@ def plan_usual(
     return FetchPlan(session.entries, uses_topic_ids=True, is_follower=True, session=session)
 
 
+def tell_followers(partitions: Iterable[Partition]) -> None:
+    """Answers the parked fetches of followers, which get the newest high watermarks thereby.
+
+    Called before this broker hands its leaderships over. A new leader with an old high watermark cannot tell the end
+    of its log to consumers, and cannot advance it while fewer replicas than `min.insync.replicas` are in sync.
+    """
+    for fetch in {fetch: None for partition in partitions for fetch in partition.parked_replica_fetches}:
+        if fetch.is_parked:
+            fetch.attempt(fetch.on_timeout)
+
+
 class FollowerFetch(Fetch):
-    """A fetch whose request was of the usual shape. What it finds may be unusual, now or after a wait."""
+    """A fetch whose request has the usual shape. Its partitions may be unusual, now or after a wait."""
 
     __slots__ = ()
 
@@ -84,7 +97,7 @@ class FollowerFetch(Fetch):
         if size >= self.limits.min_bytes:
             return self._packed(slices, size)
         if size or self.limits.max_wait_ms <= 0 or self.parking.is_full:
-            # With some records, too: they may be the end of a closed segment, and more would not join them.
+            # Also with few records: they may be the end of a closed segment, which no more records would join.
             return super().start()
         return self._park(size)
 
@@ -96,10 +109,10 @@ class FollowerFetch(Fetch):
             self.unpark(self._packed(*fetched))
 
     def _note_progress(self, session: FetchSession) -> bool:
-        """What the first `Fetch._read` of a fetch notes. A later one, here or there, does not note it again.
+        """Notes the follower's progress, like the first `Fetch._read` of a fetch. Later reads do not note it again.
 
-        Returns False after a defect, which `Fetch` then meets, too, and tells of its partition alone. It notes all
-        progress itself; to note some of it twice changes nothing.
+        Returns False after a defect. `Fetch` then gets the same defect and answers it for its partition alone. `Fetch`
+        notes all progress again, which has no effect.
         """
         now_ms = self._monotonic_ms()
         quiet: dict[FetchEntry, Partition] = {}
@@ -128,7 +141,7 @@ class FollowerFetch(Fetch):
         return True
 
     def _is_usual(self) -> bool:
-        """Whether every partition is led here, and the follower's log agrees with it."""
+        """True if this broker leads every partition, and the follower's log agrees with the leader's."""
         replica_id, replica_epoch, targets, plan = self.replica_id, self.replica_epoch, self.targets, self.plan
         if not 0 < len(targets) <= ELEMENTS_MAX or self.refused or self.cold is not None:
             return False
@@ -150,7 +163,7 @@ class FollowerFetch(Fetch):
         return True
 
     def _fetched(self) -> tuple[list[tuple[FetchEntry, FetchedSlice]], int] | None:
-        """The partitions with news, and the size of their records. None if one of them cannot be read as usual."""
+        """The partitions with news, and the size of their records. None if a partition cannot be read as usual."""
         slices: list[tuple[FetchEntry, FetchedSlice]] = []
         size, size_max = 0, self.limits.max_bytes
         for entry, partition in self.targets:
@@ -186,21 +199,35 @@ class FollowerFetch(Fetch):
                     ),
                 )
             )
-        # A fetch with so much may be gathering: see `gathering`.
-        return None if size >= GATHERED_BYTES_MIN else (slices, size)
+        gathers = self.gathering is not None and self.gathering.may_begin(size)
+        return None if gathers or size > COPIED_BYTES_MAX else (slices, size)
 
     def _packed(self, slices: list[tuple[FetchEntry, FetchedSlice]], size: int) -> PackedResponse:
-        """The response. What `FetchSession.settle` and `Fetch._answer` note, too."""
+        """The packed response. Also updates the state that `FetchSession.settle` and `Fetch._answer` update."""
         session = self.plan.session
         assert session is not None, "a usual fetch has a session"
-        for entry, (_, _, high_watermark, _, log_start_offset, region) in slices:
+        fetched: list[FetchedSlice] = []
+        for entry, piece in slices:
+            topic_id, index, high_watermark, last_stable_offset, log_start_offset, region = piece
             entry.sent(high_watermark, log_start_offset)
-            if region is not None:
-                assert entry.partition is not None, "records come from a resolved partition"
-                counters = entry.partition.counters
+            if isinstance(region, FileRegion):
+                partition = entry.partition
+                assert partition is not None, "records come from a resolved partition"
+                counters = partition.counters
                 counters.fetches += 1
-                counters.replica_bytes_out += len(region)
+                counters.replica_bytes_out += region.length
+                piece = (topic_id, index, high_watermark, last_stable_offset, log_start_offset, _in_memory(region))
+            fetched.append(piece)
         if self.gathering is not None:
             self.gathering.on_response(size)
-        body = pack_response(session.id, [fetched for _, fetched in slices])
-        return PackedResponse(body, throttle_position=THROTTLE_POSITION)
+        return PackedResponse(pack_response(session.id, fetched), throttle_position=THROTTLE_POSITION)
+
+
+def _in_memory(region: FileRegion) -> Part:
+    """The records of a region, or the region itself if they are not in the page cache."""
+    try:
+        data = region.file.read_nowait(region.position, region.length)
+    except OSError:
+        # Sending the region meets the same error, and ends the connection.
+        return region
+    return region if data is None or len(data) < region.length else data

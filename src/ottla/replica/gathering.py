@@ -28,18 +28,18 @@ __all__ = [
     "Gathering",
 ]
 
-# This many bytes are many records; and this much is enough to respond at once.
+# From the first size on, a fetch has many records; from the second size on, it is answered at once.
 GATHERED_BYTES_MIN = 16 * 1024
 GATHERED_BYTES = 1024 * 1024
 # The longest delay.
 GATHERING_MS = 3
-# A follower with this rate gets some 40 kB more in that time. The rate is measured over windows of this length.
+# A follower with this rate receives some 40 kB more in that time. The rate is measured over windows of this length.
 BUSY_BYTES_PER_MS = 12_000
 WINDOW_MS = 50
 
 
 class FollowerRate:
-    """The bytes per millisecond that one follower gets."""
+    """The bytes per millisecond that one follower receives."""
 
     __slots__ = ("_began_ms", "_bytes", "_bytes_per_ms")
 
@@ -73,16 +73,18 @@ class Gathering:
         # A gathering fetch has records, so the end of its wait is not a timeout.
         self.has_begun = False
 
+    def may_begin(self, size: int) -> bool:
+        """Whether the records are many, and the follower has just got many: `begins` decides the rest."""
+        return (
+            size >= GATHERED_BYTES_MIN
+            and not self.has_begun
+            and self._rate is not None
+            and self._rate.is_busy(self._monotonic_ms())
+        )
+
     def begins(self, results: list[FetchedPartition], size: int, *, max_wait_ms: int) -> bool:
-        """Whether a fetch with these results waits for more."""
-        if (
-            size < GATHERED_BYTES_MIN
-            or self.has_begun
-            or self._rate is None
-            or max_wait_ms <= GATHERING_MS
-            or not self._rate.is_busy(self._monotonic_ms())
-            or any(map(_is_full, results))
-        ):
+        """Whether a fetch with these results waits for more records."""
+        if not self.may_begin(size) or max_wait_ms <= GATHERING_MS or any(map(_is_full, results)):
             return False
         self.has_begun = True
         return True

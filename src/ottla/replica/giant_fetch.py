@@ -5,8 +5,8 @@ for each partition, other requests would wait for half a second. So `GiantFetch`
 partitions at a time, and other requests have their turn in between (`model.slices`). The difference is what may happen
 between two slices:
 
-- It is parked from the beginning, and waits for a partition as soon as that has been read. A wake-up in between makes
-  it read again at the end. So it misses nothing that a smaller fetch would not miss.
+- It is parked from the beginning, and waits for a partition as soon as that partition has been read. A wake-up in
+between makes it read again at the end. So it misses no records that a smaller fetch would return.
 - A newer request of the same session may overtake it. Then its response is an error, as for any parked fetch.
 - A large response is encoded in slices, because that takes as long as reading. Large lists are released in slices, too,
   before the response leaves.
@@ -111,6 +111,7 @@ class GiantFetch(Fetch):
         answer = self.park(DISK_WAIT_MS_MAX if self.is_over else self.limits.max_wait_ms)
         if self.plan.session is not None:
             self.plan.session.park(self)
+        self.missing_bytes = self.limits.min_bytes
         self._do(self._first_read(find_targets), self._on_read)
         return answer
 
@@ -140,6 +141,8 @@ class GiantFetch(Fetch):
 
     def _read_again(self) -> None:
         self._must_read_again = False
+        # Counts the bytes that come while slices run: the read may have passed their partitions.
+        self.missing_bytes = self.limits.min_bytes
         self._do(self._read_in_slices(), self._on_read)
 
     def _do(self, steps: Steps[T], on_done: Callable[[T], None]) -> None:
@@ -171,9 +174,13 @@ class GiantFetch(Fetch):
         while position < len(self.targets):
             targets = self.targets[position : position + PARTITIONS_PER_SLICE]
             position += len(targets)
-            some, size, some_are_urgent = self._read(targets, size)
-            results += some
-            is_urgent = is_urgent or some_are_urgent
+            session = self.plan.session
+            if session is not None and session.is_replaced:
+                # A newer session has the progress of the follower and its quiet partitions.
+                self.has_read = True
+            portion, size, portion_is_urgent = self._read(targets, size)
+            results += portion
+            is_urgent = is_urgent or portion_is_urgent
             if not self.has_read:
                 self._wait_for(targets)
             yield
@@ -198,10 +205,10 @@ class GiantFetch(Fetch):
             return
         if is_urgent or size >= self.limits.min_bytes or self.is_over or not has_targets:
             self._do(self._answer_in_slices(results, size), self.unpark)
-        elif self._must_read_again:
+            return
+        self.missing_bytes -= size
+        if self._must_read_again or self.missing_bytes <= 0:
             self._read_again()
-        else:
-            self.missing_bytes = self.limits.min_bytes - size
 
     # Responding.
 
@@ -213,18 +220,18 @@ class GiantFetch(Fetch):
                 error, session_id = self.manager.sessions.settle_without_news(self.plan)
                 return FetchResponse(error_code=error, session_id=session_id, throttle_time_ms=throttle_ms)
         results += self.refused
-        error, session_id, told = yield from self._settle_in_slices(results)
+        error, session_id, news = yield from self._settle_in_slices(results)
         answer: FetchAnswer
         answer = response = FetchResponse(error_code=error, session_id=session_id, throttle_time_ms=throttle_ms)
-        for some in _portions(told):
-            self._append(response.responses, by_topic(some, self.plan))
-            self._count(some, response)
+        for portion in _portions(news):
+            self._append(response.responses, by_topic(portion, self.plan))
+            self._count(portion, response)
             yield
-        if len(told) > PARTITIONS_PER_SLICE:
+        if len(news) > PARTITIONS_PER_SLICE:
             parts = yield from encode_in_slices(response, self.version)
             # The throttle time is the first field in every version that is served.
             answer = PackedResponse(parts, throttle_position=0, throttle_time_ms=throttle_ms, error_code=error)
-        yield from self._release(results, told)
+        yield from self._release(results, news)
         return answer
 
     def _release(self, *lists: list[FetchedPartition]) -> Steps[None]:
@@ -251,27 +258,27 @@ class GiantFetch(Fetch):
         self, results: list[FetchedPartition]
     ) -> Steps[tuple[ErrorCode, int, list[FetchedPartition]]]:
         sessions, plan, now_ms = self.manager.sessions, self.plan, self.manager.clock.now_ms()
-        told: list[FetchedPartition] = []
-        for some in _portions(results):
+        news: list[FetchedPartition] = []
+        for portion in _portions(results):
             if plan.session is not None:
-                told += sessions.settle(plan, some, now_ms=now_ms)[2]
+                news += sessions.settle(plan, portion, now_ms=now_ms)[2]
             elif plan.opens_session:
-                for entry, data in some:
+                for entry, data in portion:
                     entry.has_news(data)
             yield
         error, session_id, _ = sessions.settle(plan, [], now_ms=now_ms)
         self._has_opened_session = session_id != NO_SESSION_ID
         if plan.session is None:
-            told = results
-        return error, session_id, [] if error else told
+            news = results
+        return error, session_id, [] if error else news
 
-    def _append(self, topics: list[FetchableTopicResponse], more: list[FetchableTopicResponse]) -> None:
+    def _append(self, topics: list[FetchableTopicResponse], following: list[FetchableTopicResponse]) -> None:
         """Groups as `by_topic` does for all partitions at once."""
-        if topics and more:
-            last, first = topics[-1], more[0]
+        if topics and following:
+            last, first = topics[-1], following[0]
             if last.topic_id == first.topic_id if self.plan.uses_topic_ids else last.topic == first.topic:
-                last.partitions += more.pop(0).partitions
-        topics += more
+                last.partitions += following.pop(0).partitions
+        topics += following
 
 
 def _portions(items: list[T]) -> Iterable[list[T]]:
@@ -285,10 +292,10 @@ def _runs(topics: Sequence[FetchTopic]) -> Iterable[list[FetchTopic]]:
     for topic in topics:
         position = 0
         while position < len(topic.partitions):
-            taken = topic.partitions[position : position + room]
-            run.append(FetchTopic(topic=topic.topic, topic_id=topic.topic_id, partitions=taken))
-            position += len(taken)
-            room -= len(taken)
+            partitions = topic.partitions[position : position + room]
+            run.append(FetchTopic(topic=topic.topic, topic_id=topic.topic_id, partitions=partitions))
+            position += len(partitions)
+            room -= len(partitions)
             if not room:
                 yield run
                 run, room = [], PARTITIONS_PER_SLICE

@@ -80,7 +80,7 @@ class _Change(NamedTuple):
 
     @property
     def is_current(self) -> bool:
-        """Whether neither metadata nor a new epoch has settled the change."""
+        """True while neither metadata nor a new epoch has settled the change."""
         return self.partition.leader_state is self.state and self.state.pending is self.pending
 
 
@@ -107,7 +107,7 @@ class IsrKeeper:
         self._cluster = cluster
         self._partitions = partitions
         self._waiting: dict[Partition, _Change] = {}
-        # Those of the waiting partitions whose change was in no request yet.
+        # The waiting partitions whose change has not been in a request yet.
         self._never_asked: set[Partition] = set()
         self._is_asking = False
         self._is_planned = False
@@ -185,7 +185,7 @@ class IsrKeeper:
                 continue
             end_offset = partition.log.log_end_offset
             if partition.high_watermark < end_offset:
-                # It may have waited for a joining follower that has failed since, which no other event reports.
+                # The high watermark may have waited for a joining follower that failed, which no other event reports.
                 partition.advance_high_watermark()
             if state.pending is not None or len(state.isr) <= 1:
                 continue
@@ -234,14 +234,16 @@ class IsrKeeper:
         self._never_asked.intersection_update(self._waiting)
         if not self._waiting or self._is_closed:
             return
-        asked: dict[tuple[Uuid, int], _Change] = {}
+        requested: dict[tuple[Uuid, int], _Change] = {}
         for partition, change in self._waiting.items():
-            asked[(partition.topic_id, partition.index)] = change
-            if len(asked) == PARTITIONS_PER_REQUEST_MAX:
+            requested[(partition.topic_id, partition.index)] = change
+            if len(requested) == PARTITIONS_PER_REQUEST_MAX:
                 break
-        self._never_asked.difference_update(change.partition for change in asked.values())
+        self._never_asked.difference_update(change.partition for change in requested.values())
         self._is_asking = True
-        self._controller.ask(self._request(asked.values())).when_done(lambda answer: self._on_answer(asked, answer))
+        self._controller.ask(self._request(requested.values())).when_done(
+            lambda answer: self._on_answer(requested, answer)
+        )
 
     def _request(self, changes: Iterable[_Change]) -> AlterPartitionRequest:
         own_epoch = self._broker_epoch()
@@ -265,7 +267,7 @@ class IsrKeeper:
             )
         return AlterPartitionRequest(broker_id=self._node_id, broker_epoch=own_epoch, topics=list(topics.values()))
 
-    def _on_answer(self, asked: dict[tuple[Uuid, int], _Change], answer: Deferred[AlterPartitionResponse]) -> None:
+    def _on_answer(self, requested: dict[tuple[Uuid, int], _Change], answer: Deferred[AlterPartitionResponse]) -> None:
         self._is_asking = False
         if self._is_closed:
             return
@@ -284,19 +286,19 @@ class IsrKeeper:
             for topic in response.topics
             for partition in topic.partitions
         }
-        if len(asked) > CHANGES_LOGGED_MAX:
+        if len(requested) > CHANGES_LOGGED_MAX:
             logger.info("the controller answered %d changes of in-sync sets", len(answered))
-        for key, change in asked.items():
+        for key, change in requested.items():
             data = answered.get(key)
             if data is not None and data.error_code == ErrorCode.NONE:
                 # Counted here, because metadata may have brought the new set before the response.
                 self._count(change.pending)
-                if len(asked) <= CHANGES_LOGGED_MAX:
+                if len(requested) <= CHANGES_LOGGED_MAX:
                     logger.info("in-sync set of %s changed to %s", change.partition, sorted(data.isr))
             if data is not None and change.is_current:
                 self._on_partition_answer(change, data)
             if self._waiting.get(change.partition) is change:
-                # Behind the changes that were not asked yet.
+                # Moved behind the changes that have not been requested yet.
                 self._waiting[change.partition] = self._waiting.pop(change.partition)
         if self._never_asked:
             self._plan_request()

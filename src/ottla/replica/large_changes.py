@@ -2,12 +2,11 @@
 
 When a broker with thousands of replicas comes or goes, one change concerns all of them on every other broker. Applying
 a partition takes several microseconds, and other requests must not wait for all. So a large change is applied in
-portions. Meanwhile a queued partition is as if the metadata had arrived later, which clients and brokers expect: they
-retry.
+portions. For a queued partition the metadata seems to arrive later, which clients and brokers handle by retrying.
 
 | at once | why |
 |---|---|
-| partitions that this broker leads no longer | the controller takes the broker for up to date when it has this image |
+| partitions that this broker no longer leads | the controller considers the broker up to date when it has this image |
 | internal topics (names with `__`) | the coordinators look at their leaders right after this change |
 
 Partitions that this broker leads from now on come before those that it follows: clients wait for them.
@@ -66,7 +65,7 @@ class LargeChanges:
         return sum(len(portion.indexes) for portions in (self._led, self._followed) for portion in portions)
 
     def urgent(self, delta: DeltaView) -> Iterable[tuple[str, Uuid, Iterable[tuple[int, PartitionView]]]]:
-        """The changes to apply at once, by topic. The others are queued."""
+        """The changes to apply at once, by topic. All other changes are queued."""
         changed_topics = delta.topics.changed
         is_large = sum(len(changed.changed) for changed in changed_topics.values()) > CHANGES_AT_ONCE_MAX
         for topic_id, changed in changed_topics.items():

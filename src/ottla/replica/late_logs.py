@@ -4,10 +4,10 @@
 |---|---|
 | the disk was full, or the log is being recovered | every second it is tried again |
 | the start could not open the log for a shortage | when it is opened (`storage/postponed_logs`) |
-| a deleted log had the same name | when no checkpoint file has its offsets any more (`storage/prompt_checkpoints`) |
+| a deleted log had the same name | when no checkpoint file contains its offsets (`storage/prompt_checkpoints`) |
 | too many logs for one turn of the loop | in a later turn (`openings`) |
 
-Coordinators hear of them here: no metadata change tells that such a replica leads now.
+Coordinators are notified here, because no metadata change reports that such a replica leads now.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ logger = logging.getLogger("ottla.replica.late_logs")
 
 
 class LateLogs:
-    """`offline` are the replicas without a log. `retry(topic_partition)` applies the newest metadata of one of them.
+    """`offline` are the replicas without a log. `retry(topic_partition)` applies the newest metadata of a replica.
 
-    Nothing is retried for logs that `is_postponed`: `host_opened_log` is called for each of them.
+    Logs that are postponed (`is_postponed`) are not retried: `host_opened_log` is called when they are open.
     """
 
-    __slots__ = ("_is_planned", "_is_postponed", "_offline", "_retry", "_scheduler", "on_created")
+    __slots__ = ("_is_closed", "_is_planned", "_is_postponed", "_offline", "_retry", "_scheduler", "on_created")
 
     def __init__(
         self,
@@ -48,8 +48,13 @@ class LateLogs:
         self._retry = retry
         self._is_postponed = is_postponed
         self._is_planned = False
+        self._is_closed = False
         # Called with a topic and indexes of partitions which may have got their logs outside of a metadata change.
         self.on_created: list[Callable[[str, list[int]], None]] = []
+
+    def close(self) -> None:
+        """Creates no more logs: the logs are about to be closed."""
+        self._is_closed = True
 
     def retry_soon(self) -> None:
         if not self._is_planned:
@@ -62,7 +67,11 @@ class LateLogs:
 
     def _retry_all(self) -> None:
         self._is_planned = False
-        for topic_partition in sorted(one for one in self._offline if not self._is_postponed(one)):
+        if self._is_closed:
+            return
+        for topic_partition in sorted(
+            topic_partition for topic_partition in self._offline if not self._is_postponed(topic_partition)
+        ):
             self._retry(topic_partition)
 
 

@@ -31,7 +31,7 @@ def offsets_request(node_id: int, wanted: Iterable[FollowedPartition], timestamp
 
 
 def offsets_in(response: ListOffsetsResponse) -> dict[tuple[str, int], int]:
-    """By topic and partition; -1 for an error."""
+    """The offsets by topic and partition; -1 for an error."""
     return {
         (topic.name, data.partition_index): _UNKNOWN if data.error_code else data.offset
         for topic in response.topics

@@ -132,7 +132,7 @@ class LeaderState:
         self.maximal_isr: frozenset[int] = frozenset()
         self.pending: PendingIsr | None = None
         self.replica_count = 0
-        # This broker has the only replica: an appended record is committed.
+        # True if this broker has the only replica: then an appended record is committed.
         self.is_alone = False
         self.assign(replicas=replicas, isr=isr)
         for follower_id, progress in self.followers.items():
@@ -141,15 +141,15 @@ class LeaderState:
 
     def assign(self, *, replicas: Iterable[int], isr: Iterable[int]) -> None:
         """New replicas or a new in-sync set in the same epoch. Known followers keep their progress."""
-        others = [node_id for node_id in replicas if node_id != self.node_id]
-        known = self.followers
+        follower_ids = [node_id for node_id in replicas if node_id != self.node_id]
+        known_followers = self.followers
         self.followers = (
-            {node_id: known.get(node_id) or FollowerProgress(node_id) for node_id in others}
-            if others
+            {node_id: known_followers.get(node_id) or FollowerProgress(node_id) for node_id in follower_ids}
+            if follower_ids
             else _NO_FOLLOWERS
         )
-        self.replica_count = len(others) + 1
-        self.is_alone = not others
+        self.replica_count = len(follower_ids) + 1
+        self.is_alone = not follower_ids
         self.commit_isr(isr)
 
     def commit_isr(self, isr: Iterable[int]) -> None:

@@ -8,13 +8,14 @@ from ottla.model.ids import TopicPartition
 from ottla.storage.errors import StorageError
 
 if TYPE_CHECKING:
+    from ottla.model.ids import Uuid
     from ottla.replica.directory_reporter import DirectoryReporter
     from ottla.replica.manager import ReplicaManager
     from ottla.replica.views import ClusterView, PartitionView
     from ottla.storage.log import PartitionLog
     from ottla.storage.manager import LogManager
 
-__all__ = ["check_may_lead", "forget_lost", "lost_replicas"]
+__all__ = ["check_may_lead", "forget_offline", "lost_replicas"]
 
 
 def lost_replicas(image: ClusterView, logs: LogManager, node_id: int) -> set[TopicPartition]:
@@ -32,11 +33,15 @@ def lost_replicas(image: ClusterView, logs: LogManager, node_id: int) -> set[Top
     return lost
 
 
-def forget_lost(topic_partition: TopicPartition, replicas: ReplicaManager) -> None:
-    """A lost replica has left this broker. If it comes back, it is a new one, and may begin in another directory."""
+def forget_offline(topic_partition: TopicPartition, topic_id: Uuid | None, replicas: ReplicaManager) -> None:
+    """Forgets a replica without a log in service that has left this broker, and deletes a log that cannot be used.
+
+    A later replica is new and may be in another directory. The log of a former topic of that name stays.
+    """
     replicas.lost.discard(topic_partition)
     replicas.offline.discard(topic_partition)
-    replicas.logs.delete(topic_partition)
+    if replicas.logs.topic_id_of(topic_partition) in (None, topic_id):
+        replicas.logs.delete(topic_partition)
 
 
 def check_may_lead(
@@ -44,7 +49,7 @@ def check_may_lead(
 ) -> None:
     """Raises if this broker leads with a log that has lost records, and another in-sync replica has to lead.
 
-    If the controller cannot be told so, this broker leads, and the lost records are repaired (`repairs`).
+    If the controller does not support such a report, this broker leads, and lost records are repaired (`repairs`).
     """
     if view.leader != node_id or len(view.isr) == 1:
         return

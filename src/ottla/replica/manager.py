@@ -27,7 +27,7 @@ from ottla.replica.fetcher_pool import FetcherPool
 from ottla.replica.isr import IsrKeeper
 from ottla.replica.large_changes import LargeChanges
 from ottla.replica.late_logs import LateLogs, host_opened_log
-from ottla.replica.lost_replicas import check_may_lead, forget_lost, lost_replicas
+from ottla.replica.lost_replicas import check_may_lead, forget_offline, lost_replicas
 from ottla.replica.nearest import RACK_AWARE_SELECTOR
 from ottla.replica.openings import Openings
 from ottla.replica.parked import Parking
@@ -109,7 +109,7 @@ class ReplicaManager:
         self.by_id: dict[bytes, HostedTopic] = {}  # By the bytes of the id: a lookup by `Uuid` calls Python code.
         # Replicas without a log, for example because the disk was full.
         self.offline: set[TopicPartition] = set()
-        # Those of them whose log directory failed. An empty log must not silently take the place of a lost one.
+        # The offline replicas whose log directory failed. An empty log must not silently replace a lost log.
         self.lost: set[TopicPartition] = set()
         self.late_logs = LateLogs(world.scheduler, self.offline, self.retry_late, logs.is_postponed)
         # Replicas whose logs are about to be created.
@@ -165,7 +165,7 @@ class ReplicaManager:
         self.openings.clear()
         self.large_changes.clear()
         self.validations.stop()
-        for part in (self.fetchers, self.isr_keeper, self.directory_reporter, self._repairs):
+        for part in (self.late_logs, self.fetchers, self.isr_keeper, self.directory_reporter, self._repairs):
             if part is not None:
                 part.close()
 
@@ -179,7 +179,7 @@ class ReplicaManager:
     def get(self, topic: str, index: int) -> Partition | None:
         """The partition, if this broker has a replica. A log that waits in `openings` is created now.
 
-        A new partition that waits in `large_changes` is not known yet. Internal topics never wait there.
+        The result is None for a new partition that still waits in `large_changes`. Internal topics never wait there.
         """
         partition = self.present(topic, index)
         if partition is None and self.openings:
@@ -311,13 +311,13 @@ class ReplicaManager:
                 self._forget(partition)
 
     def _on_log_failed(self, topic_partition: TopicPartition) -> None:
-        """Files of a log are damaged: it is recovered, and another in-sync replica leads meanwhile."""
+        """Recovers a log with damaged files. Another in-sync replica leads meanwhile."""
         self.on_directory_failed((topic_partition,))
         self.lost.discard(topic_partition)
         self.late_logs.retry_soon()
 
     def repair(self, topic_partition: TopicPartition, base_offset: int) -> None:
-        """A segment is damaged: it is fetched from another replica."""
+        """Fetches a damaged segment from another replica."""
         if self._repairs is None and self.fetchers is not None:
             # Few nodes ever need it.
             from ottla.replica.repairs import Repairs
@@ -341,8 +341,8 @@ class ReplicaManager:
             if self.node_id not in view.replicas:
                 if partition is not None:
                     self._delete(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-                elif topic_partition in self.lost:
-                    forget_lost(topic_partition, self)
+                elif topic_partition in self.offline:
+                    forget_offline(topic_partition, topic_id, self)
                 continue
             if partition is None and topic_partition in self.lost:
                 continue
@@ -432,7 +432,7 @@ class ReplicaManager:
         topic = self.image.topics.by_name.get(name)
         view = None if topic is None else topic.partitions.get(index)
         if topic is None or view is None or self.node_id not in view.replicas:
-            self.offline.discard(topic_partition)
+            forget_offline(topic_partition, None if topic is None else topic.topic_id, self)
         elif topic_partition not in self.lost:
             self._apply_newest(name, topic.topic_id, [index])
 

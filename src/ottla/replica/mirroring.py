@@ -1,12 +1,12 @@
-"""Appends of a mirror: batches of another cluster, at the offsets that they have there.
+"""Appends of a mirror: batches of another cluster, at their offsets in that cluster.
 
 A topic with `ottla.mirror.name` is a copy of a topic of another cluster. Only the mirror of that name writes to it, and
 its batches keep their offsets, their producers and their transaction markers. So a group continues here at the offset
-at which it stopped there. Batches follow each other without a gap: where the source has one (compaction, retention),
-the mirror sends an empty batch. The first batch of an empty log may begin anywhere.
+at which it stopped there. Batches follow each other without a gap: for a gap in the source (compaction, retention), the
+mirror sends an empty batch. The first batch of an empty log may begin at any offset.
 
-A batch below the end of the log is there already. A mirror that has crashed therefore continues at the end of this log,
-and needs no other note of its progress.
+A batch below the end of the log has already been appended. A mirror that has crashed therefore continues at the end of
+this log, and stores no other progress.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def is_mirror(client_id: str | None) -> bool:
 
 
 def check_mirror(mirror_name: str, client_id: str | None) -> None:
-    """Raises unless the client is the mirror that writes to the topic. An empty name is that of an ordinary topic."""
+    """Raises unless the client is the mirror that writes to the topic. Ordinary topics have an empty mirror name."""
     if not mirror_name:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, "The topic has no ottla.mirror.name: mirrors may not write to it.")
     if client_id != MIRROR_CLIENT_ID_PREFIX + mirror_name:
@@ -47,7 +47,7 @@ def check_mirror(mirror_name: str, client_id: str | None) -> None:
 
 
 def append_mirrored(partition: Partition, records: memoryview, *, required_acks: int, now_ms: int) -> AppendResult:
-    """Appends those batches that the log does not have yet. Raises KafkaError with nothing written."""
+    """Appends the batches that the log does not have yet. Raises KafkaError before anything is written."""
     state = partition.check_leader()
     if required_acks == ACKS_ALL and state.replica_count > 1:
         partition.check_enough_replicas(state)
@@ -56,7 +56,7 @@ def append_mirrored(partition: Partition, records: memoryview, *, required_acks:
     missing = _missing(partition, batches)
     if not missing:
         last_offset = batches[-1].header.next_offset - 1
-        # As with any repeated batch: it is acknowledged no earlier than the first one was.
+        # Like any repeated batch, it is acknowledged no earlier than the first batch.
         is_flushed = log.log_end_offset - log.recovery_point < log.config.flush_messages
         flushed = None if is_flushed else log.flush()
         return AppendResult(last_offset, last_offset, -1, log.log_start_offset, True, flushed)

@@ -64,7 +64,7 @@ class Openings:
         return self._led.pop(topic_partition, None) or self._followed.pop(topic_partition, None)
 
     def open_now(self, topic_partition: TopicPartition, *, at_any_rate: bool = False) -> None:
-        """A request asks for the partition: its log is created now, if it is queued and this turn has room."""
+        """Creates the log of a partition that a request asks for, if it is queued and this turn has room."""
         if not self._led and not self._followed:
             return
         if self._spare > 0 or at_any_rate:
@@ -85,13 +85,13 @@ class Openings:
     def _turn(self) -> None:
         self._is_planned = False
         queue = self._led or self._followed
-        taken = [(topic_partition, queue[topic_partition]) for topic_partition in islice(queue, LOGS_PER_TURN)]
-        for topic_partition, _ in taken:
+        batch = [(topic_partition, queue[topic_partition]) for topic_partition in islice(queue, LOGS_PER_TURN)]
+        for topic_partition, _ in batch:
             del queue[topic_partition]
-        self._spare = len(taken) + LOGS_PER_TURN if self else LOGS_AT_ONCE
+        self._spare = len(batch) + LOGS_PER_TURN if self else LOGS_AT_ONCE
         try:
             # Adjacent partitions mostly have one topic, whose configuration is then computed once.
-            for (topic, topic_id), run in groupby(taken, key=lambda queued: (queued[0].topic, queued[1])):
+            for (topic, topic_id), run in groupby(batch, key=lambda queued: (queued[0].topic, queued[1])):
                 self._open_replicas(topic, topic_id, [topic_partition.partition for topic_partition, _ in run])
         finally:
             # An unexpected error must not stop the other replicas.

@@ -1,4 +1,4 @@
-"""Parked requests: requests that cannot be answered yet, and what wakes them.
+"""Parked requests: requests that cannot be answered yet, and the events that wake them.
 
 A fetch without records to read and a produce that waits for followers are *parked*: each is in a `WaitList` of every
 partition it waits for, and has one timer for its timeout. An append, a new high watermark, the loss of leadership or
@@ -89,7 +89,7 @@ class Parked(Generic[T]):
 
     @property
     def is_out_of_time(self) -> bool:
-        """Whether the end of the wait counts as a timeout. A gathering fetch has records, and does not count."""
+        """Whether the end of the wait counts as a timeout. It does not for a gathering fetch, which has records."""
         return True
 
     def on_timeout(self) -> None:

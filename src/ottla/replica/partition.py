@@ -1,8 +1,8 @@
-"""One partition on this broker: its log, its leader, and how much of it may be read.
+"""One partition on this broker: its log, its leader, and the bounds of reads.
 
-`Partition` decides what a request may do with a log: whether this broker leads, whether the client's leader epoch is
+`Partition` decides how a request may use a log: whether this broker leads, whether the client's leader epoch is
 current, how many in-sync replicas a write needs, and where a read ends (at the high watermark, or at the last stable
-offset for a read-committed consumer). The log itself knows nothing of this.
+offset for a read-committed consumer). The log itself is independent of this.
 
 A partition that was deleted or lost its log directory stays a valid object. Its `refusal` is the error that every later
 request gets, including parked requests and fetch sessions that still hold the object.
@@ -104,7 +104,7 @@ class Partition:
         # Whether the topic's configuration lists this replica as throttled (KIP-73).
         self.is_throttled_leading = False
         self.is_throttled_following = False
-        # Followers at the log's end that know everything about it, by node id. The session of such a follower does not
+        # Followers at the log's end without news about it, by node id. The session of such a follower does not
         # look at this partition until `wake_quiet`.
         self.quiet_followers: dict[int, tuple[FetchSession, FetchEntry]] = {}
         # Appended since the high watermark last moved: bytes that consumers cannot see yet.
@@ -173,7 +173,7 @@ class Partition:
         isr: Iterable[int],
         now_ms: int = NEVER_MS,
     ) -> None:
-        """This broker leads, as before or from now on. A new epoch begins at the end of the log."""
+        """Makes this broker the leader, or keeps it as the leader. A new epoch begins at the end of the log."""
         state = self.leader_state
         if state is not None and state.epoch == epoch:
             if partition_epoch < self.partition_epoch:
@@ -183,7 +183,7 @@ class Partition:
                 self.wake_quiet()
                 state.assign(replicas=replicas, isr=isr)
         else:
-            # Before the new state: progress in a former epoch does not count in this one.
+            # Called before the state changes: progress of a former epoch does not count in the new epoch.
             self.wake_quiet()
             state = self.leader_state = LeaderState(
                 node_id=self.node_id,
@@ -202,7 +202,7 @@ class Partition:
         self.advance_high_watermark()
 
     def become_follower(self, *, leader_id: int, epoch: int, partition_epoch: int) -> None:
-        """Another broker leads, or none: requests that wait for this leader are woken."""
+        """Makes another broker the leader, or none: requests that wait for this leader are woken."""
         # Consumers may wait at a follower, too (KIP-392): a new epoch has to fence them.
         is_new = self.leader_state is not None or epoch != self.leader_epoch
         self.leader_state = None
@@ -213,7 +213,7 @@ class Partition:
             self.wake_all()
 
     def refuse(self, error: ErrorCode) -> None:
-        """Every later request gets this error: the partition was deleted, or its log directory failed."""
+        """Refuses every later request with this error: the partition was deleted, or its log directory failed."""
         self.refusal = error
         self.leader_state = None
         self.wake_all()
@@ -292,7 +292,7 @@ class Partition:
             self._raise_high_watermark(high_watermark, end_offset)
 
     def note_quiet_follower(self, node_id: int, session: FetchSession, entry: FetchEntry) -> None:
-        """A follower at the log's end knows everything: its session skips this partition until `wake_quiet`."""
+        """Notes a follower at the log's end without news: its session skips this partition until `wake_quiet`."""
         self.quiet_followers[node_id] = (session, entry)
 
     def wake_quiet(self) -> None:
@@ -308,7 +308,7 @@ class Partition:
         log = self.log
         unseen_bytes, hidden_bytes = self.unseen_bytes, 0
         if high_watermark < end_offset:
-            # Only a part is committed. The rest, by its share of the offsets, counts when it is committed.
+            # Only a part is committed. The remaining bytes (their share of the offsets) count when they are committed.
             hidden_bytes = unseen_bytes * (end_offset - high_watermark) // (end_offset - log.high_watermark)
         self.unseen_bytes = hidden_bytes
         log.update_high_watermark(high_watermark)
@@ -463,7 +463,7 @@ class Partition:
     def delete_records_before(self, offset: int) -> int:
         """Deletes the records before the offset (-1: before the high watermark). Returns the new log start offset.
 
-        Followers delete theirs a moment later: `low_watermark` says when all of them have.
+        Followers delete their records a moment later: `low_watermark` shows when all followers have done so.
         """
         self.check_leader()
         cleanup_policy = self.log.config.cleanup_policy

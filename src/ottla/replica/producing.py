@@ -1,7 +1,7 @@
 """Produce requests that have to wait: for followers (acks=all), for a flush, or for a worker that validates records.
 
-A waiting request knows which of its partitions are not settled. Each wake-up settles what it can. The response leaves
-when every partition is settled, or when the client's timeout has passed.
+A waiting request tracks its unsettled partitions. Each wake-up settles the partitions that are ready. The response is
+sent when every partition is settled, or when the client's timeout has passed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ottla.wire.packed import PackedResponse
 if TYPE_CHECKING:
     from ottla.storage.log import AppendResult
 
-__all__ = ["ProduceAnswer", "WaitingProduce", "fill_appended", "fill_error"]
+__all__ = ["PartitionAnswer", "ProduceAnswer", "WaitingProduce", "fill_appended", "fill_error"]
 
 
 # With these errors the records did not reach the log, or the log cannot be read.
@@ -45,7 +45,7 @@ def fill_appended(answer: PartitionProduceResponse, result: AppendResult) -> Non
 
 
 def fill_error(answer: PartitionProduceResponse, error: KafkaError, partition: Partition | None = None) -> None:
-    """Sets the error code, the records at fault (KIP-467), and the message if it says more than the code."""
+    """Sets the error code, the records at fault (KIP-467), and the message if it differs from the code's message."""
     answer.error_code = error.code
     answer.base_offset = -1
     if partition is not None:
@@ -57,7 +57,7 @@ def fill_error(answer: PartitionProduceResponse, error: KafkaError, partition: P
         and error.code not in _ERRORS_WITHOUT_START
         and not isinstance(error, UnconfirmedTransaction)
     ):
-        # An idempotent producer learns from it whether retention deleted its earlier records (KIP-360).
+        # An idempotent producer uses it to detect that retention has deleted its earlier records (KIP-360).
         answer.log_start_offset = partition.log.log_start_offset
     if isinstance(error, InvalidRecords) and error.record_errors:
         answer.record_errors = [
@@ -69,22 +69,26 @@ def fill_error(answer: PartitionProduceResponse, error: KafkaError, partition: P
 # The response of a shortcut is already encoded.
 ProduceAnswer = ProduceResponse | PackedResponse
 
+# A partition of the response: what is filled in, or its position where the response is made of messages only if needed.
+PartitionAnswer = PartitionProduceResponse | int
+
 
 class WaitingProduce(Parked[ProduceAnswer]):
     """A produce request with partitions that are not settled yet."""
 
-    __slots__ = ("_committing", "_on_lead_lost", "_required_acks", "_waits", "has_errors", "response")
+    __slots__ = ("_committing", "_on_lead_lost", "_required_acks", "_response", "_waits", "has_errors")
 
     def __init__(
         self,
         parking: Parking,
-        response: ProduceResponse,
+        response: ProduceResponse | None,
         *,
         required_acks: int,
         on_lead_lost: Callable[[], None] | None = None,
     ) -> None:
         super().__init__(parking)
-        self.response = response
+        # None in a subclass that overrides `response_message`.
+        self._response = response
         # Called before a response with errors leaves: adds the current leaders.
         self._on_lead_lost = on_lead_lost
         self.has_errors = False
@@ -92,7 +96,16 @@ class WaitingProduce(Parked[ProduceAnswer]):
         # Partitions that wait for a worker or a flush.
         self._waits: set[_Wait] = set()
         # Partitions that wait for followers, with the high watermark they need.
-        self._committing: list[tuple[PartitionProduceResponse, Partition, int]] = []
+        self._committing: list[tuple[PartitionAnswer, Partition, int]] = []
+
+    def response_message(self) -> ProduceResponse:
+        assert self._response is not None
+        return self._response
+
+    def refuse(self, answer: PartitionAnswer, error: KafkaError) -> None:
+        """Answers with an error although the records are in the leader's log."""
+        assert isinstance(answer, PartitionProduceResponse)
+        fill_error(answer, error)
 
     def wait_for_append(
         self, answer: PartitionProduceResponse, partition: Partition, pending: Deferred[AppendResult]
@@ -101,9 +114,10 @@ class WaitingProduce(Parked[ProduceAnswer]):
         self._waits.add(wait)
         pending.when_done(wait.on_appended)
 
-    def wait_for_safety(self, answer: PartitionProduceResponse, partition: Partition, result: AppendResult) -> None:
+    def wait_for_safety(self, answer: PartitionAnswer, partition: Partition, result: AppendResult) -> None:
         """The records are in the log. Waits for a flush if `flush.messages` demands it, and for followers."""
         if result.flushed is not None:
+            assert isinstance(answer, PartitionProduceResponse)
             wait = _Wait(self, answer, partition)
             self._waits.add(wait)
             result.flushed.when_done(wait.on_flushed)
@@ -116,11 +130,11 @@ class WaitingProduce(Parked[ProduceAnswer]):
 
     def start(self, timeout_ms: int) -> ProduceAnswer | Deferred[ProduceAnswer]:
         if not self._waits and not self._committing:
-            return self.response
+            return self.response_message()
         return self.park(max(0, timeout_ms))
 
     def retry(self) -> None:
-        undecided: list[tuple[PartitionProduceResponse, Partition, int]] = []
+        undecided: list[tuple[PartitionAnswer, Partition, int]] = []
         for waiting in self._committing:
             answer, partition, required_offset = waiting
             error = partition.commit_error(required_offset)
@@ -129,7 +143,7 @@ class WaitingProduce(Parked[ProduceAnswer]):
             else:
                 partition.parked_produces.discard(self)
                 if error is not ErrorCode.NONE:
-                    fill_error(answer, KafkaError(error))
+                    self.refuse(answer, KafkaError(error))
                     partition.counters.failed_produces += 1
                     self.has_errors = True
         for _, partition, _ in undecided:
@@ -143,7 +157,7 @@ class WaitingProduce(Parked[ProduceAnswer]):
         error = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
         self.has_errors = True
         for answer, partition, _ in self._committing:
-            fill_error(answer, error)
+            self.refuse(answer, error)
             partition.counters.failed_produces += 1
         for wait in self._waits:
             fill_error(wait.answer, error)
@@ -154,7 +168,7 @@ class WaitingProduce(Parked[ProduceAnswer]):
     def finish(self) -> None:
         if self.has_errors and self._on_lead_lost is not None:
             self._on_lead_lost()
-        self.unpark(self.response)
+        self.unpark(self.response_message())
 
     def leave(self) -> None:
         for _, partition, _ in self._committing:

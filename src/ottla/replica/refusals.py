@@ -61,7 +61,7 @@ def wrong_leader_epoch(partition: Partition, current_leader_epoch: int) -> Kafka
 
 
 def no_replica(partition: Partition, node_id: int) -> KafkaError:
-    """The broker may know a newer assignment than this leader, so the error makes it ask again."""
+    """The error for a broker without a replica. It makes the broker retry, because its assignment may be newer."""
     return KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, f"Broker {node_id} holds no replica of {partition}.")
 
 

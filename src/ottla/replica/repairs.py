@@ -3,7 +3,7 @@
 A leader first hands over the leadership, so that clients read an intact copy meanwhile. Then the segment is fetched
 from an in-sync replica, the leader first, with the requests of a consumer: that neither moves the progress of this
 follower at the leader nor takes it out of the in-sync set. The copy replaces the damaged segment when it is complete
-(`storage.segment_repair`). Until then nothing is removed, so no damage on another replica can make a loss of it.
+(`storage.segment_repair`). No records are removed before that, so damage on another replica cannot turn into a loss.
 
 | situation | what happens |
 |---|---|
@@ -68,16 +68,18 @@ class _Place(NamedTuple):
 class _Attempt:
     """One attempt to repair a segment from one of the sources."""
 
-    __slots__ = ("lacking", "others", "partition", "place", "segment", "sources")
+    __slots__ = ("lacking", "other_replicas", "partition", "place", "segment", "sources")
 
-    def __init__(self, place: _Place, partition: Partition, segment: Segment, sources: list[int], others: int) -> None:
+    def __init__(
+        self, place: _Place, partition: Partition, segment: Segment, sources: list[int], other_replicas: int
+    ) -> None:
         self.place = place
         self.partition = partition
         self.segment = segment
-        # In-sync replicas that were not asked yet.
+        # In-sync replicas that have not been asked yet.
         self.sources = sources
-        # The number of other replicas, and of those that lack the records.
-        self.others = others
+        # The number of other replicas, and the number of replicas that lack the records.
+        self.other_replicas = other_replicas
         self.lacking = 0
 
 
@@ -126,12 +128,12 @@ class Repairs:
 
     def _begin_next(self) -> None:
         self._timer = None
-        place = min(self._waiting, key=lambda each: self._waiting[each][0])
+        place = min(self._waiting, key=lambda place: self._waiting[place][0])
         self._begin(place)
         self._plan()
 
     def _begin(self, place: _Place) -> None:
-        """Begins a repair, drops a segment that is gone, or puts the repair off."""
+        """Begins a repair, drops a segment that no longer exists, or postpones the repair."""
         topic_partition, base_offset = place
         partition = self._replicas.present(*topic_partition)
         image = self._replicas.image
@@ -141,8 +143,8 @@ class Repairs:
             del self._waiting[place]
             return
         log = partition.log
-        others = [replica for replica in view.isr if replica != self._replicas.node_id]
-        if not others:
+        other_replicas = [replica for replica in view.isr if replica != self._replicas.node_id]
+        if not other_replicas:
             self._wait_for_replica(place, partition, view)
             return
         if place in self._alone:
@@ -164,7 +166,7 @@ class Repairs:
             self._put_off(place)
             return
         # The leader first.
-        sources = sorted(others, key=lambda replica: replica != view.leader)
+        sources = sorted(other_replicas, key=lambda replica: replica != view.leader)
         self._attempt = _Attempt(place, partition, segment, sources, len(view.replicas) - 1)
         self._begin_source(self._attempt)
 
@@ -210,7 +212,7 @@ class Repairs:
             return
         if not attempt.sources:
             failures, base_offset = log.files.failures, attempt.place.base_offset
-            if attempt.lacking == attempt.others and base_offset not in failures.gaps_to_skip:
+            if attempt.lacking == attempt.other_replicas and base_offset not in failures.gaps_to_skip:
                 logger.error("%s: no replica has the missing records, so consumers skip them", attempt.place)
                 failures.skip_gaps(base_offset)
             self._end(attempt)
@@ -274,7 +276,7 @@ class Repairs:
         data = next((data for topic in response.responses for data in topic.partitions), None)
         code = response.error_code or (ErrorCode.UNKNOWN_SERVER_ERROR if data is None else data.error_code)
         if code == ErrorCode.KAFKA_STORAGE_ERROR and not is_probe:
-            # Either its log is out of service, or it lacks these records as well and waits for others to have them.
+            # Either the source's log is out of service, or the source lacks these records, too, and waits for them.
             self._fetch(attempt, repair, source, is_probe=True)
         elif code:
             self._fail_source(attempt, repair, source, ErrorCode(code).name)
@@ -290,7 +292,9 @@ class Repairs:
         if not records:
             self._fail_source(attempt, repair, source, f"it sends no records from offset {repair.next_offset} on")
             return
-        aborted = [AbortedProducer(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()]
+        aborted = [
+            AbortedProducer(producer.producer_id, producer.first_offset) for producer in data.aborted_transactions or ()
+        ]
         before = repair.next_offset
 
         def on_added(outcome: Deferred[None]) -> None:

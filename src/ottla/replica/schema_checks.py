@@ -1,9 +1,9 @@
 """Checks that produced records name schemas of the registry (`confluent.value.schema.validation` of their topic).
 
-The subjects of a schema are asked for once and remembered. A batch whose schemas are all known is checked on the spot;
-another one waits in the queue of its partition while a worker asks. Before a batch is refused the registry is asked
-again, because the schema may have been registered meanwhile; a refusal is remembered for a moment only. While no
-registry answers, what was accepted before stays accepted.
+The subjects of a schema are requested once and cached. A batch whose schemas are all cached is checked at once; another
+batch waits in the queue of its partition while a worker asks the registry. Before a batch is refused the registry is
+asked again, because the schema may have been registered meanwhile; a refusal is cached for a moment only. While no
+registry answers, schemas that were accepted before stay accepted.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.model.deferred import Deferred
 from ottla.model.errors import ErrorCode, KafkaError
+from ottla.model.ports import Lane
 from ottla.records.errors import InvalidRecords, RecordError
 from ottla.records.schema_tags import SchemaRules, SchemaTags, Tag
 
@@ -59,7 +60,7 @@ class _Answer(NamedTuple):
 class SchemaChecks:
     def __init__(self, world: World, ask: AskRegistry | None) -> None:
         self._clock = world.clock
-        self._workers = world.workers
+        self._workers = world.workers.lane(Lane.REGISTRY)
         self._ask = ask
         self._answers: OrderedDict[Tag, _Answer] = OrderedDict()
         self._refused: dict[tuple[str, bool, Tag], float] = {}
@@ -90,27 +91,29 @@ class SchemaChecks:
     def _ask_in_portions(
         self, topic: str, rules: SchemaRules, tags: SchemaTags, questions: list[tuple[Tag, bool]]
     ) -> Deferred[None]:
-        portion, rest = questions[:_QUESTIONS_AT_ONCE], questions[_QUESTIONS_AT_ONCE:]
+        portion, remaining = questions[:_QUESTIONS_AT_ONCE], questions[_QUESTIONS_AT_ONCE:]
         answered = _all([self._answer_to(tag, was_accepted=accepted) for tag, accepted in portion])
-        if not rest:
+        if not remaining:
             return answered.then(lambda _: self._refuse_invalid(topic, rules, tags))
-        asked = {tag for tag, _ in portion}
-        known = {place: indexes for place, indexes in tags.items() if place[1] is None or place[1] in asked}
+        asked_tags = {tag for tag, _ in portion}
+        answered_tags = {
+            place: indexes for place, indexes in tags.items() if place[1] is None or place[1] in asked_tags
+        }
 
         def proceed(_: None) -> Deferred[None]:
-            self._refuse_invalid(topic, rules, known)
-            return self._ask_in_portions(topic, rules, tags, rest)
+            self._refuse_invalid(topic, rules, answered_tags)
+            return self._ask_in_portions(topic, rules, tags, remaining)
 
         return answered.and_then(proceed)
 
     def _answer_to(self, tag: Tag, *, was_accepted: bool) -> Deferred[None]:
-        asked = self._asking.get(tag) or self._asked(tag)
-        return asked.recover(RegistryDown, lambda _: None) if was_accepted else asked
+        answer = self._asking.get(tag) or self._begin_question(tag)
+        return answer.recover(RegistryDown, lambda _: None) if was_accepted else answer
 
     def _questions(self, topic: str, rules: SchemaRules, tags: SchemaTags) -> dict[Tag, bool]:
-        """Tags about which nothing is known that is new enough, and whether an older answer accepts them."""
+        """The tags without a recent answer, and whether an older answer accepts them."""
         now = self._clock.monotonic()
-        found: dict[Tag, bool] = {}
+        questions: dict[Tag, bool] = {}
         for is_key, tag in tags:
             if tag is None:
                 continue
@@ -121,11 +124,11 @@ class SchemaChecks:
                     continue
             elif now - self._refused.get((topic, is_key, tag), float("-inf")) < _REFUSED_SECONDS:
                 continue
-            found[tag] = is_accepted and found.get(tag, True)
-        return found
+            questions[tag] = is_accepted and questions.get(tag, True)
+        return questions
 
     def _refuse_invalid(self, topic: str, rules: SchemaRules, tags: SchemaTags) -> None:
-        """Raises InvalidRecords with every record whose schema is not known for the topic."""
+        """Raises InvalidRecords with every record whose schema is not registered for the topic."""
         errors: list[RecordError] = []
         for (is_key, tag), indexes in tags.items():
             side = "key" if is_key else "value"
@@ -152,14 +155,14 @@ class SchemaChecks:
         now = self._clock.monotonic()
         if len(self._refused) >= _REFUSED_MAX:
             self._refused = {key: at for key, at in self._refused.items() if now - at < _REFUSED_SECONDS}
-        # A refusal that is repeated without a question does not last longer.
+        # A cached refusal that is repeated keeps its time.
         if now - self._refused.get(place, float("-inf")) >= _REFUSED_SECONDS:
             self._refused[place] = now
 
     def _is_paused(self) -> bool:
         return self._clock.monotonic() - self._failed_at < _PAUSE_SECONDS
 
-    def _asked(self, tag: Tag) -> Deferred[None]:
+    def _begin_question(self, tag: Tag) -> Deferred[None]:
         finished: Deferred[None] = Deferred()
         self._asking[tag] = finished
 
@@ -181,7 +184,7 @@ class SchemaChecks:
         return finished
 
     def _subjects_of(self, tag: Tag) -> frozenset[str]:
-        """Runs on a worker. No subjects for a schema that is not there. Raises OSError."""
+        """The subjects of a schema; none if it does not exist. Runs on a worker. Raises OSError."""
         assert self._ask is not None
         if self._is_paused():
             # A registry that does not answer would take the worker for the timeout of every question.
@@ -189,22 +192,26 @@ class SchemaChecks:
         try:
             if isinstance(tag, bytes):
                 places = self._ask(f"/schemas/guids/{_named(tag)}/ids")
-                ids = [] if places is None else [(int(each["id"]), str(each["context"])) for each in json.loads(places)]
+                ids = (
+                    []
+                    if places is None
+                    else [(int(place["id"]), str(place["context"])) for place in json.loads(places)]
+                )
             else:
                 assert tag is not None
                 ids = [(tag, ".")]
-            found: set[str] = set()
+            subjects: set[str] = set()
             for schema_id, context in ids:
                 suffix = "" if context == "." else f"?subject=:{context}:"
                 answer = self._ask(f"/schemas/ids/{schema_id}/subjects{suffix}")
-                found.update([] if answer is None else json.loads(answer))
+                subjects.update([] if answer is None else json.loads(answer))
         except (ValueError, KeyError, TypeError) as error:
             raise OSError(f"its answer cannot be read ({error!r})") from None
-        return frozenset(found)
+        return frozenset(subjects)
 
 
 def _is_valid(topic: str, rules: SchemaRules, is_key: bool, subjects: frozenset[str]) -> bool:
-    """A record's name is in the schema alone, so strategies with it are checked as far as the topic's name goes."""
+    """Checks the subjects. Only schemas have names of records, so strategies with it are checked for the topic only."""
     strategy = (rules.key_strategy if is_key else rules.value_strategy).rpartition(".")[2]
     bare = {subject[1:].partition(":")[2] if subject.startswith(":.") else subject for subject in subjects}
     if strategy == "RecordNameStrategy":

@@ -80,8 +80,8 @@ def replica_statistics(manager: ReplicaManager) -> Generator[None, None, Replica
                 partitions[number - PARTITIONS_PER_STEP : number], now_ms, timeout_ms_max=timeout_ms_max
             )
             yield
-    rest = partitions[len(partitions) // PARTITIONS_PER_STEP * PARTITIONS_PER_STEP :]
-    late += late_transactions(rest, now_ms, timeout_ms_max=timeout_ms_max)
+    tail = partitions[len(partitions) // PARTITIONS_PER_STEP * PARTITIONS_PER_STEP :]
+    late += late_transactions(tail, now_ms, timeout_ms_max=timeout_ms_max)
     return ReplicaStatistics(
         partitions=len(partitions),
         leaders=leaders,

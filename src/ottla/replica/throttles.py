@@ -34,7 +34,7 @@ class ReplicationThrottles:
         window_count = config.replication_quota_window_num
         self.leading = ByteRate(window_seconds=window_seconds, window_count=window_count)
         self.following = ByteRate(window_seconds=window_seconds, window_count=window_count)
-        # When the bytes received so far are within the rate, without any burst.
+        # The time from which the bytes received so far are within the rate, without any burst.
         self._paced_until = 0.0
         self.on_broker_config(config)
 
@@ -69,11 +69,11 @@ class ReplicationThrottles:
             self._paced_until = min(max(self._paced_until, now) + size_bytes / following.limit, longest)
 
     def follower_pause_seconds(self) -> float:
-        """How long a follower pauses throttled partitions that are not in sync."""
+        """The time that a follower pauses throttled partitions that are not in sync."""
         return self.following.excess_seconds(self._clock.monotonic())
 
     def paced_pause_seconds(self) -> float:
-        """The same for a partition that has just received records: its next portion has a time of its own."""
+        """The pause of a partition that has just received records, until the time of its next portion."""
         now = self._clock.monotonic()
         return max(self.following.excess_seconds(now), self._paced_until - now, 0.0)
 

@@ -132,7 +132,7 @@ class TransactionalAppends:
                 client=client,
             )
 
-        # Also for a batch of an open transaction: a marker may end it while the batch waits for its validation.
+        # Set for batches of an open transaction, too: a marker may end it while the batch waits for its validation.
         partition.log.producers.state.set_verification(is_enabled=self._verifier.is_enabled)
         if self.has_begun(partition, records):
             return write()
@@ -148,7 +148,7 @@ class TransactionalAppends:
         return queue.add(pending)
 
     def has_begun(self, partition: Partition, records: memoryview) -> bool:
-        """Whether the transaction is open in the partition and no batch of its producer is queued: append then."""
+        """True if a batch can be appended: its transaction is open, and no batch of its producer is queued."""
         if len(records) < HEADER_SIZE or records[MAGIC_POSITION] != MAGIC:
             return False
         producer_id, epoch, _ = PRODUCER.unpack_from(records, PRODUCER_POSITION)
@@ -163,7 +163,7 @@ class TransactionalAppends:
 
         Fails with the coordinator's error.
         """
-        pending = _Pending(transaction, producer_epoch, -1, now_ms, _nothing)
+        pending = _Pending(transaction, producer_epoch, -1, now_ms, _write_by_caller)
         try:
             partition.check_leader()
             verification = self._begin(partition, producer_id, pending)
@@ -268,8 +268,8 @@ class _Queue:
             try:
                 verification = self._appends._begin(self.partition, self.producer_id, pending)
                 if verification is not None and not verification.is_confirmed:
-                    asked = self._appends.ask(self.partition, self.producer_id, pending)
-                    asked.when_done(lambda done, of=verification: self._on_answer(of, done.result()))  # type: ignore[misc]
+                    verified = self._appends.ask(self.partition, self.producer_id, pending)
+                    verified.when_done(lambda done, of=verification: self._on_answer(of, done.result()))  # type: ignore[misc]
                     return
                 outcome = pending.write()
             except Exception as error:  # noqa: BLE001 - otherwise the queue of this producer would stop
@@ -305,5 +305,5 @@ def _note_refusal(partition: Partition, producer_id: int, verification: Verifica
         partition.log.producers.state.refuse(producer_id, verification)
 
 
-def _nothing() -> AppendResult:
+def _write_by_caller() -> AppendResult:
     raise AssertionError("the caller writes")

@@ -181,7 +181,7 @@ class Validations:
         return validation.result
 
     def _spend(self, work: DecodingWork, size: int) -> bool:
-        """Whether the loop's thread may do this work now."""
+        """Whether the loop's thread may do this work now. If so, the work is counted."""
         cost = work.records + (work.decompressed_bytes >> 10) + (work.compressed_bytes >> 6)
         if (
             size >= LOOP_BYTES_MAX
@@ -238,25 +238,25 @@ class Validations:
             self._start(room)
 
     def _fail_all(self) -> None:
-        """No further steps are submitted: what is not being worked on fails now."""
+        """Fails all validations without a running step. No further steps are submitted."""
         for turns in (self._ready, self._small.waiting, self._large.waiting):
             while turns:
                 turns.take().fail(_stopped())
 
 
 def _is_repeated(partition: Partition, records: ValidatedRecords) -> bool:
-    """True if an idempotent producer repeats a batch of the log: it gets the first answer again."""
+    """True if an idempotent producer repeats a batch of the log, which gets the first answer again."""
     log = partition.log
     if records.headers[0].producer_id < 0:
         return False
     try:
-        found = log.producers.check(
+        duplicate = log.producers.check(
             records.headers, records.positions, records.buffer, AppendOrigin.CLIENT, log.segments
         )
     except (KafkaError, OSError):
         # The append finds the same.
         return False
-    return found is not None
+    return duplicate is not None
 
 
 def _stopped() -> KafkaError:

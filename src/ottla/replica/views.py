@@ -1,4 +1,4 @@
-"""The cluster metadata and the controller, as replication sees them.
+"""The interfaces of replication to the cluster metadata and the controller.
 
 The images, deltas and the controller gateway of `ottla.metadata` implement these protocols. The two packages do not
 import each other, so that a partition can be tested with a few plain values, and metadata without a log.

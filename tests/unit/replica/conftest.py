@@ -1,4 +1,4 @@
-"""Every test gets a broker's data path in a directory of its own, in memory where there is such a place."""
+"""Every test gets a broker's data path in a separate directory, in memory if a tmpfs exists."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def node(log_directory: str) -> Iterator[DataPath]:
 
 @pytest.fixture
 def make(log_directory: str) -> Iterator[Callable[..., ReplicaCluster]]:
-    made: list[ReplicaCluster] = []
+    clusters: list[ReplicaCluster] = []
 
     def make_cluster(*, nodes: tuple[int, ...] = (1, 2), **properties: str) -> ReplicaCluster:
-        made.append(ReplicaCluster(log_directory, nodes=nodes, **properties))
-        return made[-1]
+        clusters.append(ReplicaCluster(log_directory, nodes=nodes, **properties))
+        return clusters[-1]
 
     yield make_cluster
-    for cluster in made:
+    for cluster in clusters:
         cluster.end()
 
 

@@ -27,7 +27,7 @@ BATCHES = 60
 
 
 class SlicedDataPath(DataPath):
-    """Every fetch is taken for a giant one."""
+    """A data path that treats every fetch as a giant fetch."""
 
     def call(self, handler: Any, request: Any, version: int) -> Any:
         if handler is not fetch:
@@ -80,8 +80,8 @@ def restart(node: DataPath) -> None:
     node.start()
 
 
-def told(response: object) -> list[tuple[object, ...]]:
-    """Everything that a client is told of its partitions."""
+def partition_rows(response: object) -> list[tuple[object, ...]]:
+    """All fields of the partitions in a response."""
     assert isinstance(response, FetchResponse)
     return [
         (
@@ -123,12 +123,12 @@ def test_the_result_is_the_same_and_only_workers_read(node: DataPath, disk: Cold
         for limit in limits:
             restart(node)
             options = {"isolation_level": isolation_level, **limit}
-            expected = told(node.fetch("t", {0: offset}, **options))
+            expected = partition_rows(node.fetch("t", {0: offset}, **options))
             restart(node)
             disk.empty()
-            assert told(finished(node, waiting(node.fetch("t", {0: offset}, **options)))) == expected
+            assert partition_rows(finished(node, waiting(node.fetch("t", {0: offset}, **options)))) == expected
             assert disk.loop_reads == []
-            assert told(node.fetch("t", {0: offset}, **options)) == expected, "now it is in memory"
+            assert partition_rows(node.fetch("t", {0: offset}, **options)) == expected, "now it is in memory"
             disk.is_watched = False
 
 
@@ -148,8 +148,10 @@ def test_a_consumer_reads_everything(node: DataPath, disk: ColdDisk) -> None:
 
 def next_offset(region: FileRegion) -> int:
     end = 0
-    for found in iterate_batches(memoryview(bytearray(os.pread(region.file.fileno(), region.length, region.position)))):
-        end = found.header.next_offset
+    for log_batch in iterate_batches(
+        memoryview(bytearray(os.pread(region.file.fileno(), region.length, region.position)))
+    ):
+        end = log_batch.header.next_offset
     return end
 
 
@@ -157,16 +159,18 @@ def test_the_log_end_is_read_without_the_disk(node: DataPath, disk: ColdDisk) ->
     node.create_topic("t")
     node.append("t", "a")
     disk.empty()
-    assert [one[5] for one in told(node.fetch("t", {0: 0}))] == [(node.partition("t").log.segments.active.path, 0, 69)]
+    assert [row[5] for row in partition_rows(node.fetch("t", {0: 0}))] == [
+        (node.partition("t").log.segments.active.path, 0, 69)
+    ]
 
 
 def test_other_partitions_are_in_the_same_response(node: DataPath, disk: ColdDisk) -> None:
     fill(node, 3)
-    expected = told(node.fetch("t", {0: 3, 1: 20, 2: 40}, max_bytes=6_000))
+    expected = partition_rows(node.fetch("t", {0: 3, 1: 20, 2: 40}, max_bytes=6_000))
     restart(node)
     disk.empty()
     finished(node, node.fetch("t", {1: 20}))
-    assert told(finished(node, waiting(node.fetch("t", {0: 3, 1: 20, 2: 40}, max_bytes=6_000)))) == expected
+    assert partition_rows(finished(node, waiting(node.fetch("t", {0: 3, 1: 20, 2: 40}, max_bytes=6_000)))) == expected
     assert disk.loop_reads == []
 
 
@@ -175,13 +179,13 @@ def test_more_partitions_than_are_read_at_the_same_time(
 ) -> None:
     fill(node, 5)
     offsets = dict.fromkeys(range(5), 30)
-    expected = told(node.fetch("t", offsets))
+    expected = partition_rows(node.fetch("t", offsets))
     restart(node)
     disk.empty()
     monkeypatch.setattr(cold_reads, "REGIONS_MAX", 2)
     answer = waiting(node.fetch("t", offsets))
     assert len(node.virtual.workers.tasks) == 2
-    assert told(finished(node, answer)) == expected
+    assert partition_rows(finished(node, answer)) == expected
     assert disk.loop_reads == []
 
 
@@ -194,7 +198,7 @@ def test_a_slow_disk_does_not_hold_back_the_response_for_long(node: DataPath, di
     node.virtual.scheduler.advance(cold_reads.DISK_WAIT_MS_MAX - 1)
     assert not answer.done
     node.virtual.scheduler.advance(1)
-    assert [(one[1], one[5]) for one in told(answer.result())] == [(ErrorCode.NONE, None)]
+    assert [(row[1], row[5]) for row in partition_rows(answer.result())] == [(ErrorCode.NONE, None)]
     assert node.replicas.parking.parked == 0
     assert node.replicas.parking.timeouts == 1
     node.settle()
@@ -206,7 +210,7 @@ def test_a_fetch_whose_time_is_over_leaves_as_soon_as_the_disk_was_read(node: Da
     answer = waiting(node.fetch("t", {0: 0}, max_wait_ms=100, min_bytes=1 << 20))
     node.virtual.scheduler.advance(200)
     node.settle()
-    assert told(answer.result())[0][5]
+    assert partition_rows(answer.result())[0][5]
     assert node.replicas.parking.parked == 0
 
 
@@ -220,7 +224,7 @@ def test_a_fetch_with_too_few_bytes_waits_on_when_the_disk_was_read(node: DataPa
     node.settle()
     assert not answer.done
     node.virtual.scheduler.advance(100)
-    assert told(finished(node, answer))[0][5]
+    assert partition_rows(finished(node, answer))[0][5]
     assert disk.loop_reads == []
 
 
@@ -233,7 +237,7 @@ def test_a_lost_leadership_is_told_at_once(node: DataPath, disk: ColdDisk) -> No
     answer = waiting(node.fetch("t", {0: 0}, max_wait_ms=100, version=10))
     node.commit(r.PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=2))
     node.virtual.scheduler.run()
-    assert told(answer.result())[0][1] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert partition_rows(answer.result())[0][1] == ErrorCode.NOT_LEADER_OR_FOLLOWER
     node.settle()
 
 
@@ -244,7 +248,7 @@ def test_records_that_are_deleted_meanwhile(node: DataPath, disk: ColdDisk) -> N
     log = node.partition("t").log
     log.advance_log_start_offset(50)
     log.delete_segments([segment for segment in log.segments if segment.base_offset < 30])
-    assert told(finished(node, answer))[0][1] == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert partition_rows(finished(node, answer))[0][1] == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 def test_records_that_are_truncated_meanwhile(node: DataPath, disk: ColdDisk) -> None:
@@ -253,7 +257,7 @@ def test_records_that_are_truncated_meanwhile(node: DataPath, disk: ColdDisk) ->
     answer = waiting(node.fetch("t", {0: 40}))
     disk.is_watched = False
     node.partition("t").log.truncate_to(20)
-    assert told(finished(node, answer))[0][1] == ErrorCode.OFFSET_OUT_OF_RANGE
+    assert partition_rows(finished(node, answer))[0][1] == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 def test_with_too_many_parked_requests_the_response_leaves_without_the_records(node: DataPath, disk: ColdDisk) -> None:
@@ -265,7 +269,7 @@ def test_with_too_many_parked_requests_the_response_leaves_without_the_records(n
         # A giant fetch is parked from the beginning.
         assert isinstance(answer, FetchResponse) or isinstance(node, SlicedDataPath)
         node.settle()
-        records = told(finished(node, answer))[0][5]
+        records = partition_rows(finished(node, answer))[0][5]
         if records:
             break
     assert records
@@ -282,7 +286,7 @@ def test_an_error_of_the_disk_is_told(node: DataPath, disk: ColdDisk) -> None:
     ]
     answer = waiting(node.call(fetch, FetchRequest(max_wait_ms=100, min_bytes=1, max_bytes=1 << 20, topics=topics), 12))
     disk.error = OSError(errno.EIO, "no such sector")
-    assert told(finished(node, answer))[1][1] == ErrorCode.KAFKA_STORAGE_ERROR
+    assert partition_rows(finished(node, answer))[1][1] == ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_a_file_that_was_truncated_by_another_program_is_told(node: DataPath, disk: ColdDisk) -> None:
@@ -290,7 +294,7 @@ def test_a_file_that_was_truncated_by_another_program_is_told(node: DataPath, di
     disk.empty()
     os.truncate(node.partition("t").log.segments[0].path, 0)
     answer = waiting(node.fetch("t", {0: 0}))
-    assert told(finished(node, answer))[0][1] != ErrorCode.NONE
+    assert partition_rows(finished(node, answer))[0][1] != ErrorCode.NONE
 
 
 def test_pages_that_are_gone_at_once_are_read_in_the_end(node: DataPath, disk: ColdDisk) -> None:
@@ -298,7 +302,7 @@ def test_pages_that_are_gone_at_once_are_read_in_the_end(node: DataPath, disk: C
     disk.empty()
     disk.keeps_nothing = True
     answer = waiting(node.fetch("t", {0: 0, 1: 0}))
-    first, second = told(finished(node, answer))
+    first, second = partition_rows(finished(node, answer))
     assert first[5]
     assert not second[5]
     assert disk.loop_reads

@@ -1,4 +1,4 @@
-"""What is wrong with one partition, be it our own fault, is told of that one alone."""
+"""An error of one partition, even a defect in the broker, is reported for that partition alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ONE_OF_TWO = [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE]
 
 @pytest.fixture
 def break_first(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Lets a method of partition 0, and only of that one, fail as only a defect does."""
+    """Makes a method of partition 0 raise an exception as a defect does; other partitions work."""
 
     def breaking(owner: type, name: str) -> None:
         whole = getattr(owner, name)
@@ -48,7 +48,7 @@ def produce_to_both(node: DataPath, **fields: Any) -> Any:
 
 def codes(response: Any) -> list[int]:
     (topic,) = response.responses if hasattr(response, "responses") else response.topics
-    return [each.error_code for each in getattr(topic, "partition_responses", None) or topic.partitions]
+    return [partition.error_code for partition in getattr(topic, "partition_responses", None) or topic.partitions]
 
 
 def test_produce(node: DataPath, break_first: Callable[..., None], caplog: pytest.LogCaptureFixture) -> None:

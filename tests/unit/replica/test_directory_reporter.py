@@ -1,4 +1,4 @@
-"""Telling the controller where replicas lie."""
+"""Reports of replica directories to the controller."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Controller:
         self.answers.append(Deferred())
         return self.answers[-1]
 
-    def told(self) -> list[tuple[Uuid, Uuid, int]]:
+    def assigned(self) -> list[tuple[Uuid, Uuid, int]]:
         return [
             (directory.id, topic.topic_id, partition.partition_index)
             for directory in self.requests[-1].directories
@@ -85,7 +85,7 @@ def test_what_comes_together_is_told_together_and_once() -> None:
     setting.reporter.report(TOPIC, 1, SECOND)
     setting.reporter.report(OTHER, 0, FIRST)
     assert setting.run() == 1
-    assert setting.controller.told() == [(FIRST, TOPIC, 0), (FIRST, OTHER, 0), (SECOND, TOPIC, 1)]
+    assert setting.controller.assigned() == [(FIRST, TOPIC, 0), (FIRST, OTHER, 0), (SECOND, TOPIC, 1)]
     request = setting.controller.requests[0]
     assert (request.broker_id, request.broker_epoch) == (1, 7)
     setting.controller.answer()
@@ -100,7 +100,7 @@ def test_while_one_request_is_under_way_the_next_waits() -> None:
     assert setting.run(10_000) == 1
     setting.controller.answer()
     assert setting.run() == 2
-    assert setting.controller.told() == [(SECOND, TOPIC, 0)]
+    assert setting.controller.assigned() == [(SECOND, TOPIC, 0)]
 
 
 def test_what_is_not_taken_is_told_again() -> None:
@@ -145,4 +145,4 @@ def test_a_replica_that_cannot_be_used_is_reported_while_another_is_in_sync() ->
     assert setting.run() == 0
     setting.reporter.report_lost(TOPIC, 0, view)
     assert setting.run() == 1
-    assert setting.controller.told() == [(LOST, TOPIC, 0)]
+    assert setting.controller.assigned() == [(LOST, TOPIC, 0)]

@@ -23,7 +23,7 @@ AT_ONCE, IN_SLICES = "at once", "in slices"
 
 
 class SlicedDataPath(DataPath):
-    """Every fetch is taken for a giant one, and worked at in slices of one partition."""
+    """A data path that treats every fetch as a giant fetch, in slices of one partition."""
 
     def call(self, handler: Any, request: Any, version: int) -> Any:
         if handler is not fetch:
@@ -201,7 +201,7 @@ class TestLongPoll:
         node.append("t", "x" * 30, index=0)
         node.virtual.scheduler.run()
         assert not poll.done
-        # What is missing is counted: too little is not even looked at.
+        # New bytes are counted: the fetch is not retried while there are too few.
         assert node.replicas.parking.retries == 0
         node.append("t", "y" * 100, index=1)
         node.virtual.scheduler.run()
@@ -310,7 +310,7 @@ class TestSessions:
         assert texts(answered(self.again(node, session_id, 1))) == {1: ["a"]}
 
     def at_the_end(self, node: DataPath) -> int:
-        """A session whose consumer has read everything and knows it."""
+        """A session whose consumer has read everything and knows the high watermark."""
         node.append("t", "a", "b")
         session_id = self.open(node, {0: 2}).session_id
         assert answered(self.again(node, session_id, 1)).responses == []
@@ -404,7 +404,7 @@ class TestFollowers:
     def test_a_stranger_is_no_follower(self, node: DataPath) -> None:
         node.create_topic("t", replicas=(1, 2))
         assert node.fetch_one("t", 0, replica_id=3).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
-        # Not a word about what is in the log.
+        # The response has no information about the log.
         assert node.fetch_one("t", 99, replica_id=3).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
     def test_where_two_logs_part(self, node: DataPath) -> None:

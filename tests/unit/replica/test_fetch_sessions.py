@@ -29,7 +29,7 @@ def fetch(
 
 
 class Broker:
-    """A session cache, a clock that stands still unless told, and answers made of (high watermark, records)."""
+    """A session cache, a clock that only the test moves, and responses made of (high watermark, records)."""
 
     def __init__(self, slots_max: int = 10) -> None:
         self.sessions = FetchSessions(slots_max=slots_max, random=Random(1))
@@ -54,7 +54,7 @@ class Broker:
         return session_id
 
 
-def told(result: tuple[ErrorCode, int, list[FetchedPartition]]) -> list[int]:
+def indexes_of(result: tuple[ErrorCode, int, list[FetchedPartition]]) -> list[int]:
     return [entry.index for entry, _ in result[2]]
 
 
@@ -63,7 +63,7 @@ def test_a_full_request_opens_a_session_and_tells_everything() -> None:
     result = broker.settle(broker.plan(fetch((0, 10), (1, 20))))
     assert result[0] is ErrorCode.NONE
     assert result[1] > 0
-    assert told(result) == [0, 1]
+    assert indexes_of(result) == [0, 1]
     session = broker.sessions.get(result[1])
     assert session is not None
     assert session.epoch == 1
@@ -74,7 +74,7 @@ def test_an_incremental_request_tells_only_what_is_new() -> None:
     session_id = broker.open((0, 10), (1, 20), (2, 30))
     plan = broker.plan(fetch(session_id=session_id, epoch=1))
     answers = {1: PartitionData(partition_index=1, high_watermark=6)}
-    assert told(broker.settle(plan, answers)) == [1]
+    assert indexes_of(broker.settle(plan, answers)) == [1]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_an_incremental_request_tells_only_what_is_new() -> None:
 def test_what_counts_as_news(news: PartitionData) -> None:
     broker = Broker()
     session_id = broker.open((0, 10))
-    assert told(broker.settle(broker.plan(fetch(session_id=session_id, epoch=1)), {0: news})) == [0]
+    assert indexes_of(broker.settle(broker.plan(fetch(session_id=session_id, epoch=1)), {0: news})) == [0]
 
 
 def test_the_first_answer_after_an_error_is_told_again() -> None:
@@ -97,14 +97,16 @@ def test_the_first_answer_after_an_error_is_told_again() -> None:
     session_id = broker.open((0, 10))
     failed = PartitionData(high_watermark=-1, error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
     broker.settle(broker.plan(fetch(session_id=session_id, epoch=1)), {0: failed})
-    assert told(broker.settle(broker.plan(fetch(session_id=session_id, epoch=2)))) == [0]
-    assert told(broker.settle(broker.plan(fetch(session_id=session_id, epoch=3)))) == []
+    assert indexes_of(broker.settle(broker.plan(fetch(session_id=session_id, epoch=2)))) == [0]
+    assert indexes_of(broker.settle(broker.plan(fetch(session_id=session_id, epoch=3)))) == []
 
 
-def test_positions_are_updated_added_and_forgotten() -> None:
+@pytest.mark.parametrize("version", [12, 13])
+def test_positions_are_updated_added_and_forgotten(version: int) -> None:
     broker = Broker()
-    session_id = broker.open((0, 10), (1, 20))
-    plan = broker.plan(fetch((0, 11), (2, 1), session_id=session_id, epoch=1, forget=(1,)))
+    session_id = broker.open((0, 10), (1, 20), version=version)
+    request = fetch((0, 11), (2, 1), session_id=session_id, epoch=1, forget=(1,))
+    plan = broker.plan(request, version=version)
     assert {entry.index: entry.fetch_offset for entry in plan.entries.values()} == {0: 11, 2: 1}
 
 
@@ -153,7 +155,7 @@ def test_the_final_epoch_closes_and_opens_nothing() -> None:
     session_id = broker.open((0, 10))
     result = broker.settle(broker.plan(fetch((0, 10), session_id=session_id, epoch=-1)))
     assert result[1] == 0
-    assert told(result) == [0]
+    assert indexes_of(result) == [0]
     assert len(broker.sessions) == 0
 
 

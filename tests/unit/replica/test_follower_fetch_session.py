@@ -14,7 +14,7 @@ A, B, C = (TOPIC, 0), (TOPIC, 1), (TOPIC, 2)
 
 
 def ask(session: FollowerFetchSession[str]) -> tuple[list[str], list[int], int, int]:
-    """What a request lists and leaves out, its session and its epoch."""
+    """The listed and forgotten partitions of a request, its session and its epoch."""
     session_id, epoch = session.id, session.epoch
     listed, forgotten = session.begin_request()
     return listed, [index for topic in forgotten for index in topic.partitions], session_id, epoch
@@ -22,7 +22,7 @@ def ask(session: FollowerFetchSession[str]) -> tuple[list[str], list[int], int, 
 
 @pytest.fixture
 def session() -> FollowerFetchSession[str]:
-    """Open as number 9, with A and B in it."""
+    """Session 9 with the partitions A and B."""
     session: FollowerFetchSession[str] = FollowerFetchSession()
     session.set(A, "a")
     session.set(B, "b")
@@ -97,7 +97,7 @@ class TestVeryMany:
 
     @pytest.fixture
     def many(self) -> FollowerFetchSession[str]:
-        """Open as number 9, with five in it of which two are told."""
+        """Session 9 with five partitions, of which two were sent."""
         many: FollowerFetchSession[str] = FollowerFetchSession()
         for number in range(5):
             many.set((TOPIC, number), f"{number}")
@@ -107,7 +107,7 @@ class TestVeryMany:
         return many
 
     def test_are_told_by_and_by(self, many: FollowerFetchSession[str]) -> None:
-        # What has moved is told at any rate, what has not been told yet in its turn.
+        # Moved partitions are always sent; unsent partitions follow in turn.
         many.set((TOPIC, 1), "1b")
         many.set((TOPIC, 4), "4b")
         assert ask(many) == (["1b", "2", "3"], [], 9, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -13,9 +14,11 @@ from ottla.broker.context import ConnectionContext
 from ottla.broker.dispatch import Dispatcher
 from ottla.broker.pending import PendingResponse
 from ottla.broker.statistics import NodeStatistics
+from ottla.host.files import OsFile
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import Uuid
 from ottla.model.ports import FileRegion
+from ottla.replica import follower_serving
 from ottla.replica.partition import Partition
 from ottla.storage.log import PartitionLog
 from ottla.wire.codec import decode
@@ -68,7 +71,7 @@ class Follower:
         return response
 
     def open_session(self) -> None:
-        """At the end of every partition, so that no partition has news."""
+        """Opens a session at the end of every partition, so that no partition has new records."""
         partitions = self.node.replicas.partitions()
         ends = {partition.index: partition.log.log_end_offset for partition in partitions}
         for offsets in (ends, ends, {}):
@@ -77,8 +80,8 @@ class Follower:
 
 @pytest.fixture(params=[Dispatcher, UsualDispatcher], ids=["shortcut", "handler"])
 def dispatcher(request: pytest.FixtureRequest) -> type[Dispatcher]:
-    found: type[Dispatcher] = request.param
-    return found
+    dispatcher_type: type[Dispatcher] = request.param
+    return dispatcher_type
 
 
 def partitions_of(response: FetchResponse) -> dict[int, PartitionData]:
@@ -86,7 +89,7 @@ def partitions_of(response: FetchResponse) -> dict[int, PartitionData]:
 
 
 def break_first(monkeypatch: pytest.MonkeyPatch, owner: type, name: str) -> None:
-    """Lets a method of partition 0, and only of that one, fail as only a defect does."""
+    """Makes a method of partition 0 raise an exception as a defect does; other partitions work."""
     whole = getattr(owner, name)
 
     def broken(self: Any, *arguments: Any, **named: Any) -> Any:
@@ -141,12 +144,12 @@ def test_a_defect_of_a_partition_is_told_of_that_one_alone(
     for index in (0, 1):
         node.append("t", "a", index=index)
     break_first(monkeypatch, owner, name)
-    found = partitions_of(follower.read(follower.ask({0: 0, 1: 0})))
-    assert [found[index].error_code for index in (0, 1)] == [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE]
-    assert values(found[1].records) == ["a"]
+    partitions = partitions_of(follower.read(follower.ask({0: 0, 1: 0})))
+    assert [partitions[index].error_code for index in (0, 1)] == [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE]
+    assert values(partitions[1].records) == ["a"]
     # The progress of the other partition counts, and the session goes on.
-    found = partitions_of(follower.read(follower.ask({1: 1})))
-    assert node.partition("t", 1).high_watermark == found[1].high_watermark == 1
+    partitions = partitions_of(follower.read(follower.ask({1: 1})))
+    assert node.partition("t", 1).high_watermark == partitions[1].high_watermark == 1
 
 
 def test_a_defect_that_a_parked_fetch_meets_is_told_of_that_partition_alone(
@@ -162,9 +165,9 @@ def test_a_defect_that_a_parked_fetch_meets_is_told_of_that_partition_alone(
     for index in (0, 1):
         node.append("t", "a", index=index)
     node.virtual.scheduler.run()
-    found = partitions_of(follower.read(answer))
-    assert [found[index].error_code for index in (0, 1)] == [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE]
-    assert values(found[1].records) == ["a"]
+    partitions = partitions_of(follower.read(answer))
+    assert [partitions[index].error_code for index in (0, 1)] == [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE]
+    assert values(partitions[1].records) == ["a"]
 
 
 class BrokenAuthorizer(AllowAll):
@@ -212,3 +215,32 @@ def test_the_most_topics_of_one_partition_each_are_usual(node: DataPath, monkeyp
     topics = [(topic_id, [(0, 0, 0, -1, 0, 1 << 20)]) for topic_id in ids]
     follower.send(FollowerFetchRequest((FOLLOWER_ID, -1, 0, 1, 1 << 20, 5, 5, topics)))
     assert planned
+
+
+@pytest.mark.parametrize("partitions", [1, 2])
+@pytest.mark.parametrize("fate", ["cold", "short", "broken"])
+def test_records_that_cannot_be_read_at_once_are_sent_from_the_file(
+    node: DataPath, monkeypatch: pytest.MonkeyPatch, fate: str, partitions: int
+) -> None:
+    follower = Follower(node, Dispatcher, partitions=partitions)
+    follower.open_session()
+    for index in range(partitions):
+        node.append("t", "a", index=index)
+    in_memory, read = follower_serving._in_memory, OsFile.read_nowait
+
+    def unlucky_read(file: OsFile, position: int, length: int) -> bytes | bytearray | None:
+        if fate == "broken":
+            raise OSError(errno.EIO, "Input/output error")
+        return None if fate == "cold" else (read(file, position, length) or b"")[:-1]
+
+    def unlucky(region: FileRegion) -> Any:
+        # Only here: the lookup of the records reads, too.
+        with monkeypatch.context() as patched:
+            patched.setattr(OsFile, "read_nowait", unlucky_read)
+            return in_memory(region)
+
+    monkeypatch.setattr(follower_serving, "_in_memory", unlucky)
+    answer = follower.ask(dict.fromkeys(range(partitions), 0))
+    assert sum(isinstance(part, FileRegion) for part in answer) == partitions
+    responses = partitions_of(follower.read(answer))
+    assert [values(responses[index].records) for index in range(partitions)] == [["a"]] * partitions

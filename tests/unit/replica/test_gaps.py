@@ -152,8 +152,8 @@ def test_a_doubtful_end_is_not_counted_by_the_leader(pair: ReplicaCluster) -> No
     pair.run(5_000)
     offsets = [
         partition.fetch_offset
-        for who, _, request in pair.requests
-        if who == 2 and isinstance(request, FetchRequest)
+        for sender, _, request in pair.requests
+        if sender == 2 and isinstance(request, FetchRequest)
         for topic in request.topics
         for partition in topic.partitions
     ]

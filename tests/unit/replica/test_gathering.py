@@ -63,7 +63,7 @@ def test_a_follower_of_a_busy_leader_gets_more_a_moment_later(node: DataPath) ->
     node.virtual.scheduler.advance(GATHERING_MS)
     assert follower.receive(poll.result()) == {0: [MUCH, "c"]}
     assert not node.partition("t").parked_replica_fetches
-    # It was answered with something, when it was to be.
+    # The fetch got records at the planned time, so it did not time out.
     assert node.replicas.parking.timeouts == 0
 
 

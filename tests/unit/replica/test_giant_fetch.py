@@ -1,4 +1,4 @@
-"""What may happen between two slices of a giant fetch; that its answers are the same is in `test_fetch`."""
+"""Changes between two slices of a giant fetch; `test_fetch` checks that its responses are the same."""
 
 from __future__ import annotations
 
@@ -76,6 +76,30 @@ def test_what_comes_while_it_reads_is_not_missed(node: DataPath, index: int, tur
     assert node.replicas.parking.parked == 0
 
 
+def test_few_bytes_that_come_while_it_reads_do_not_make_it_read_everything_again(node: DataPath) -> None:
+    node.create_topic("t", PARTITIONS)
+    poll = begin(node, min_bytes=1_000_000, max_wait_ms=500)
+    # Three slices each to find and to read the partitions.
+    for _ in range(20):
+        node.append("t", "x")
+        turns(node, 1)
+    assert len(node.replicas.slices) == 0
+    assert not poll.done
+    node.virtual.scheduler.advance(500)
+    assert texts(poll.result())[0] == ["x"] * 20
+
+
+@pytest.mark.parametrize("turn", range(8))
+def test_bytes_that_come_while_it_reads_count(node: DataPath, turn: int) -> None:
+    node.create_topic("t", PARTITIONS)
+    poll = begin(node, min_bytes=100, max_wait_ms=500)
+    turns(node, turn)
+    node.append("t", "a" * 60)
+    node.append("t", "b" * 60, index=PARTITIONS - 1)
+    node.virtual.scheduler.run()
+    assert poll.done
+
+
 @pytest.mark.parametrize("turn", range(8))
 def test_a_quiet_partition_of_a_follower_that_moves_is_not_missed(node: DataPath, turn: int) -> None:
     node.create_topic("t", PARTITIONS, replicas=(1, 2))
@@ -83,7 +107,7 @@ def test_a_quiet_partition_of_a_follower_that_moves_is_not_missed(node: DataPath
     opened = begin(node, session_epoch=0, replica_id=2)
     node.virtual.scheduler.run()
     session_id = opened.result().session_id
-    # It has told its position, and knows everything: from now on nothing is looked at that does not move.
+    # The follower has reported its positions and has all records: from now on only moving partitions are read.
     again = begin(node, session_id=session_id, session_epoch=1, **follower)
     turns(node, turn)
     node.append("t", "late", index=1)
@@ -156,18 +180,18 @@ def test_a_follower_is_served_in_slices_sooner_than_a_consumer(node: DataPath, m
 
 def test_nothing_is_left_of_one_without_a_session(node: DataPath) -> None:
     node.create_topic("t", PARTITIONS)
-    found: list[giant_fetch.GiantFetch] = []
+    parked: list[giant_fetch.GiantFetch] = []
     poll = begin(node, max_wait_ms=500)
     turns(node, 8)
-    found.extend(
+    parked.extend(
         parked_fetch
         for parked_fetch in node.partition("t").parked_fetches
         if isinstance(parked_fetch, giant_fetch.GiantFetch)
     )
     node.virtual.scheduler.advance(500)
     assert poll.done
-    (gone,) = found
-    assert (gone.targets, gone.refused, gone.plan.entries) == ([], [], {})
+    (abandoned,) = parked
+    assert (abandoned.targets, abandoned.refused, abandoned.plan.entries) == ([], [], {})
 
 
 class TestPlans:

@@ -36,7 +36,7 @@ class History:
         self.story: list[str] = []
         self._number = 0
         self._cut_off: set[int] = set()
-        # Those that are down, and whether they crashed.
+        # The brokers that are down, and whether they crashed.
         self._down: dict[int, bool] = {}
         cluster.commit(r.FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=seed % 2))
         cluster.create_topic(replicas=(1, 2, 3), min_insync_replicas="2")
@@ -75,7 +75,7 @@ class History:
     # What happens.
 
     def produce(self) -> None:
-        """To a broker that believes that it leads."""
+        """Produces to a broker that considers itself the leader."""
         leaders = [node for node in self._running() if node.partition().is_leader]
         if not leaders:
             return
@@ -177,10 +177,10 @@ class History:
     def check_committed(self) -> None:
         running = self._running()
         committed = {node.node_id: (node.log().high_watermark, records_of(node)) for node in running}
-        for one in running:
+        for node in running:
             for other in running:
-                end = min(committed[one.node_id][0], committed[other.node_id][0])
-                assert _below(committed[one.node_id][1], end) == _below(committed[other.node_id][1], end), self.story
+                end = min(committed[node.node_id][0], committed[other.node_id][0])
+                assert _below(committed[node.node_id][1], end) == _below(committed[other.node_id][1], end), self.story
 
     def check_all(self) -> None:
         cluster = self.cluster

@@ -39,7 +39,7 @@ def settled(node: DataPath, response: Any) -> Any:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_damaged_batches_are_refused_or_whole(node: DataPath, seed: int) -> None:
-    """Whatever a flipped byte or a cut does, what is accepted can be read back, and order and offsets stay sound."""
+    """After a flipped byte or a cut, accepted batches can be read back, and order and offsets stay valid."""
     random = Random(seed)
     node.create_topic("t")
     node.create_topic("c", cleanup_policy="compact", compression_type="lz4")

@@ -1,4 +1,4 @@
-"""The in-sync set: who leaves it, who joins it, and what is committed meanwhile."""
+"""The in-sync set: replicas that leave and join, and the records that are committed meanwhile."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def state_of(cluster: ReplicaCluster, node_id: int = 1) -> LeaderState:
 
 
 def fail_with(cluster: ReplicaCluster, error: Exception) -> None:
-    """No decision is made at all."""
+    """The controller fails the request without a decision."""
 
     def decide(*_: Any) -> AlterPartitionResponse:
         raise error
@@ -97,7 +97,7 @@ class TestLeaving:
         assert cluster.truth().isr == (1,)
 
     def test_a_quiet_follower_is_noted_with_each_fetch(self, pair: ReplicaCluster) -> None:
-        """Nothing is said to a follower that knows everything, but that it asked counts."""
+        """A caught-up follower gets no new information, but its fetch counts."""
         pair.create_topic()
         pair[1].produce("a")
         pair.run(10 * LAG_MS)
@@ -132,7 +132,7 @@ class TestLeaving:
         assert pair.truth().isr == (1, 2)
 
     def test_a_parked_fetch_counts_when_it_came(self, pair: ReplicaCluster) -> None:
-        """What is appended while it waits was not there to be asked for."""
+        """The fetch counts with the leader's end offset at its arrival; later records do not count."""
         pair.create_topic()
         pair.run(100)
         progress = state_of(pair).followers[2]
@@ -163,7 +163,7 @@ class TestJoining:
         assert [(member.broker_id, member.broker_epoch) for member in members] == [(1, 1), (2, 2)]
 
     def test_it_has_to_reach_the_present_epoch(self, pair: ReplicaCluster) -> None:
-        """At the high watermark alone it could lack what the new leader has and has not committed yet."""
+        """A replica at the high watermark may lack records that the new leader has but has not committed yet."""
         pair.create_topic(isr=[1, 2])
         pair.run()
         pair.cut_off(2)
@@ -200,7 +200,7 @@ class TestJoining:
         assert (pair.truth().isr, pair.alter_requests) == ((1,), [])
 
     def test_a_process_that_has_been_replaced_stays_out(self, pair: ReplicaCluster) -> None:
-        """KIP-903: its successor may have begun with an empty disk."""
+        """KIP-903: the new process may have started with an empty disk."""
         pair.cut_off(2)
         pair.create_topic(isr=[1])
         pair.reconnect()
@@ -275,21 +275,21 @@ class TestWhatIsCommitted:
         assert answer.result().error_code == 0
 
     def test_a_follower_about_to_join_is_waited_for(self, pair: ReplicaCluster) -> None:
-        """Otherwise a busy leader runs away from it, and it never joins."""
+        """Otherwise a busy leader stays ahead of the follower, which never joins."""
         pair.create_topic(isr=[1, 2])
         pair.run(1_000)
         topic_id = pair.image.topics.by_name["t"].topic_id
         pair.cut_off(2)
         pair.commit(r.PartitionChangeRecord(partition_id=0, topic_id=topic_id, isr=[1]))
         pair[1].produce("a")
-        # It was at the end a moment ago and its broker is alive.
+        # The follower was at the end a moment ago, and its broker is alive.
         assert pair[1].partition().high_watermark == 0
         pair.run(2 * LAG_MS)
         pair[1].produce("b")
         assert pair[1].partition().high_watermark == 2
 
     def test_a_follower_that_went_instead_of_joining_is_not_waited_for(self, pair: ReplicaCluster) -> None:
-        """Nothing else may come that would move the high watermark: the producer itself waits for its answer."""
+        """No other event may move the high watermark, because the producer waits for its response."""
         pair.create_topic(isr=[1, 2])
         pair.run(1_000)
         topic_id = pair.image.topics.by_name["t"].topic_id
@@ -353,16 +353,16 @@ class TestAnswers:
         fail_with(pair, error)
         self.start_joining(pair)
         pair.run(1_000)
-        asked = len(pair.alter_requests)
-        assert 15 <= asked <= 25
+        request_count = len(pair.alter_requests)
+        assert 15 <= request_count <= 25
         assert pair.truth().isr == (1,)
         del pair.decide
         pair.run(100)
         assert pair.truth().isr == (1, 2)
-        assert len(pair.alter_requests) == asked + 1
+        assert len(pair.alter_requests) == request_count + 1
 
     def test_an_answer_that_is_lost_is_asked_for_again(self, pair: ReplicaCluster) -> None:
-        """The change was made; the second question names an old partition epoch, and the metadata tells the rest."""
+        """The change was made; the retry has an old partition epoch, and the metadata brings the new state."""
 
         def lose(_: AlterPartitionResponse) -> AlterPartitionResponse:
             pair.on_alter_answer = lambda response: response
@@ -416,7 +416,7 @@ class TestAnswers:
         pair[1].holds_metadata = True
         pair.reconnect()
         pair.run(2_000)
-        # The answers tell what the metadata has not brought yet: it has joined ...
+        # The responses are ahead of the metadata: the follower has joined ...
         assert state_of(pair).isr == {1, 2}
         pair.cut_off(2)
         pair[1].produce("a")
@@ -469,11 +469,11 @@ class TestAnswers:
     def test_nothing_is_asked_after_the_leadership_is_gone(self, pair: ReplicaCluster) -> None:
         fail_with(pair, PeerUnreachable("away"))
         self.start_joining(pair)
-        asked = len(pair.alter_requests)
-        assert asked
+        request_count = len(pair.alter_requests)
+        assert request_count
         pair.elect(2, isr=[1, 2])
         pair.run(5_000)
-        assert len(pair.alter_requests) <= asked + 1
+        assert len(pair.alter_requests) <= request_count + 1
 
 
 def refusal(request: Any, code: ErrorCode) -> AlterPartitionResponse:

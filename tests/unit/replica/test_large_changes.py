@@ -1,4 +1,4 @@
-"""A change of thousands of partitions is applied in portions. Whoever loses leadership learns it at once."""
+"""A change of thousands of partitions is applied in portions. Lost leaderships take effect at once."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_a_log_that_cannot_be_created_is_retried_and_stops_no_other(
 
 
 def test_a_topic_takes_the_place_of_one_whose_log_was_refused(node: DataPath, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The log exists and no partition has it: it goes with its topic nevertheless."""
+    """The log exists without a partition, and is still deleted with its topic."""
 
     def refuse(*_: Any) -> None:
         raise StorageError("another in-sync replica has to lead")

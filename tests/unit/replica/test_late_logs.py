@@ -29,7 +29,7 @@ def full(*_: object, **__: object) -> Any:
 
 
 def test_a_topic_of_the_same_name_waits_for_the_checkpoints_without_the_old_one(node: DataPath) -> None:
-    """Or recovery would take the old start offset for that of the new log, and cut off its records."""
+    """Otherwise recovery would apply the old start offset to the new log and drop its records."""
     old = node.create_topic("t")
     node.produce("t", batch(*"abcdefghij"))
     partition = node.replicas.find("t", 0)
@@ -47,6 +47,25 @@ def test_a_topic_of_the_same_name_waits_for_the_checkpoints_without_the_old_one(
     assert node.replicas.find("t", 0).is_leader
 
 
+def test_a_topic_of_the_same_name_waits_for_the_checkpoints_without_a_damaged_log(node: DataPath) -> None:
+    """The recovery of the damaged log writes its offsets, also if the topic is deleted meanwhile."""
+    node.logs.on_log_failure.append(node.replicas._on_log_failed)
+    old = node.create_topic("t")
+    node.produce("t", batch(*"abcdefghij"))
+    node.settle()
+    log = node.replicas.find("t", 0).log
+    log.advance_log_start_offset(7)
+    log.files.failures.fail_log("a file is short")
+    node.commit(r.RemoveTopicRecord(topic_id=old))
+    node.create_topic("t")
+    node.settle()
+    while "t" not in node.replicas.by_name:
+        node.virtual.scheduler.advance(100)
+        node.settle()
+    assert node.replicas.find("t", 0).is_leader
+    assert "t 0 7" not in Path(node.directory, "log-start-offset-checkpoint").read_text()
+
+
 def test_a_failed_checkpoint_is_written_again_before_the_name_is_free(node: DataPath) -> None:
     old = node.create_topic("t")
     with patch.object(OsFiles, "write_atomically", full):
@@ -57,6 +76,15 @@ def test_a_failed_checkpoint_is_written_again_before_the_name_is_free(node: Data
     node.virtual.scheduler.advance(1000)
     node.settle()
     assert node.replicas.find("t", 0).is_leader
+
+
+def test_no_log_is_created_after_the_end(node: DataPath) -> None:
+    """A follower would begin to fetch, and append to a log that is about to be closed."""
+    with patch.object(OsFiles, "make_directories", full):
+        node.create_topic("t")
+    node.replicas.close()
+    node.virtual.scheduler.advance(1000)
+    assert len(node.logs) == 0
 
 
 def test_a_coordinator_hears_of_its_partition_after_the_disk_was_full(coordinator: GroupPath) -> None:

@@ -1,4 +1,4 @@
-"""What a leader knows of its followers."""
+"""A leader's state of its followers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_high_watermark_is_what_all_in_sync_replicas_hold() -> None:
 
 
 def test_while_a_change_is_pending_the_high_watermark_counts_the_members_of_both_sets() -> None:
-    """The controller may have made the change already: then a replica that is to join counts for an election."""
+    """The controller may already have made the change: then the joining replica is eligible for election."""
     state = leader(isr=(1, 2))
     fetch(state, 2, 70)
     fetch(state, 3, 50)

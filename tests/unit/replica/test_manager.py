@@ -275,13 +275,13 @@ class TestLogDirectories:
         two_disks.create_topic("t", 2)
         two_disks.append("t", "a", index=0)
         described = self.describe(two_disks)
-        found = {
+        directories = {
             name: [
                 (part.partition_index, part.partition_size > 0) for topic in result.topics for part in topic.partitions
             ]
             for name, result in described.items()
         }
-        assert found == {"one": [(0, True)], "two": [(1, False)]}
+        assert directories == {"one": [(0, True)], "two": [(1, False)]}
         assert all(result.total_bytes >= result.usable_bytes > 0 for result in described.values())
         only = self.describe(two_disks, [DescribableLogDirTopic(topic="t", partitions=[1])])
         assert [len(only[name].topics) for name in ("one", "two")] == [0, 1]
@@ -289,11 +289,11 @@ class TestLogDirectories:
     def test_where_replicas_lie_is_told_when_the_cluster_may_have_learnt_of_directories(
         self, two_disks: DataPath
     ) -> None:
-        told: list[int] = []
+        reported: list[int] = []
 
         class Controller:
             def ask(self, request: Any) -> Deferred[Any]:
-                told.extend(
+                reported.extend(
                     partition.partition_index
                     for directory in request.directories
                     for topic in directory.topics
@@ -307,10 +307,10 @@ class TestLogDirectories:
         two_disks.replicas.connect(peers=other, controller=controller, broker_epoch=lambda: 1)
         two_disks.create_topic("t", 2)
         two_disks.virtual.scheduler.advance(1)
-        assert sorted(told) == [0, 1]
+        assert sorted(reported) == [0, 1]
         two_disks.commit(r.FeatureLevelRecord(name="metadata.version", feature_level=19))
         two_disks.virtual.scheduler.advance(1)
-        assert sorted(told) == [0, 0, 1, 1]
+        assert sorted(reported) == [0, 0, 1, 1]
 
     def test_move(self, two_disks: DataPath, log_directory: str) -> None:
         two_disks.create_topic("t")

@@ -1,4 +1,4 @@
-"""Topics that a mirror writes: batches keep their offsets, and nobody else may write."""
+"""Topics that a mirror writes: batches keep their offsets, and other producers are refused."""
 
 from __future__ import annotations
 

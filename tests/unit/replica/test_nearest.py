@@ -98,7 +98,7 @@ class TestReadingFromAFollower:
         three[1].produce("a", acks=-1)
         three.run()
         assert three[2].values() == ["a"]
-        # It holds the record, and does not know yet that it is committed.
+        # The follower has the record, but not yet the high watermark that commits it.
         data = read(three[2], 0)
         assert (data.error_code, data.high_watermark, values(data.records)) == (0, 0, [])
         three.run(500)

@@ -29,7 +29,7 @@ from tests.support.data_path import DataPath, batch
 T0 = 1_700_000_000_000
 
 
-def found(answer: Any) -> tuple[int, int, int]:
+def listed_offset(answer: Any) -> tuple[int, int, int]:
     assert answer.error_code == ErrorCode.NONE, answer
     return answer.offset, answer.timestamp, answer.leader_epoch
 
@@ -45,32 +45,32 @@ def filled(node: DataPath) -> DataPath:
 
 class TestListOffsets:
     def test_ends_of_the_log(self, filled: DataPath) -> None:
-        assert found(filled.list_offset("t", EARLIEST)) == (0, -1, 0)
-        assert found(filled.list_offset("t", LATEST)) == (6, -1, 0)
-        assert found(filled.list_offset("t", EARLIEST_LOCAL)) == (0, -1, 0)
+        assert listed_offset(filled.list_offset("t", EARLIEST)) == (0, -1, 0)
+        assert listed_offset(filled.list_offset("t", LATEST)) == (6, -1, 0)
+        assert listed_offset(filled.list_offset("t", EARLIEST_LOCAL)) == (0, -1, 0)
         filled.delete_records("t", 3)
-        assert found(filled.list_offset("t", EARLIEST)) == (3, -1, 0)
+        assert listed_offset(filled.list_offset("t", EARLIEST)) == (3, -1, 0)
 
     def test_an_empty_log(self, node: DataPath) -> None:
         node.create_topic("t")
-        assert found(node.list_offset("t", EARLIEST)) == (0, -1, 0)
-        assert found(node.list_offset("t", LATEST)) == (0, -1, 0)
-        assert found(node.list_offset("t", MAX_TIMESTAMP)) == (-1, -1, -1)
-        assert found(node.list_offset("t", 0)) == (-1, -1, -1)
+        assert listed_offset(node.list_offset("t", EARLIEST)) == (0, -1, 0)
+        assert listed_offset(node.list_offset("t", LATEST)) == (0, -1, 0)
+        assert listed_offset(node.list_offset("t", MAX_TIMESTAMP)) == (-1, -1, -1)
+        assert listed_offset(node.list_offset("t", 0)) == (-1, -1, -1)
 
     @pytest.mark.parametrize(
         ("timestamp", "offset", "at"),
         [(0, 0, T0), (T0 + 1, 1, T0 + 1), (T0 + 2, 2, T0 + 100), (T0 + 101, 3, T0 + 101), (T0 + 102, -1, -1)],
     )
     def test_timestamps(self, filled: DataPath, timestamp: int, offset: int, at: int) -> None:
-        assert found(filled.list_offset("t", timestamp))[:2] == (offset, at)
+        assert listed_offset(filled.list_offset("t", timestamp))[:2] == (offset, at)
 
     def test_the_largest_timestamp(self, filled: DataPath) -> None:
-        assert found(filled.list_offset("t", MAX_TIMESTAMP)) == (3, T0 + 101, 0)
+        assert listed_offset(filled.list_offset("t", MAX_TIMESTAMP)) == (3, T0 + 101, 0)
 
     def test_nothing_is_tiered(self, filled: DataPath) -> None:
-        assert found(filled.list_offset("t", LATEST_TIERED)) == (-1, -1, -1)
-        assert found(filled.list_offset("t", EARLIEST_PENDING_UPLOAD)) == (-1, -1, -1)
+        assert listed_offset(filled.list_offset("t", LATEST_TIERED)) == (-1, -1, -1)
+        assert listed_offset(filled.list_offset("t", EARLIEST_PENDING_UPLOAD)) == (-1, -1, -1)
 
     @pytest.mark.parametrize(("timestamp", "version"), [(-3, 6), (-4, 7), (-5, 8), (-6, 10), (-7, 11)])
     def test_names_that_a_version_does_not_know(self, filled: DataPath, timestamp: int, version: int) -> None:
@@ -79,8 +79,8 @@ class TestListOffsets:
     def test_only_what_is_committed(self, node: DataPath) -> None:
         node.create_topic("t", replicas=(1, 2))
         node.append("t", "a")
-        assert found(node.list_offset("t", LATEST))[0] == 0
-        assert found(node.list_offset("t", 0))[0] == -1
+        assert listed_offset(node.list_offset("t", LATEST))[0] == 0
+        assert listed_offset(node.list_offset("t", 0))[0] == -1
 
     def test_a_new_leader_that_does_not_know_the_high_watermark(self, node: DataPath) -> None:
         topic_id = node.create_topic("t", replicas=(1, 2))
@@ -89,7 +89,7 @@ class TestListOffsets:
         node.commit(r.PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=1))
         assert node.list_offset("t", LATEST).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
         assert node.list_offset("t", LATEST, version=4).error_code == ErrorCode.LEADER_NOT_AVAILABLE
-        assert found(node.list_offset("t", EARLIEST))[0] == 0
+        assert listed_offset(node.list_offset("t", EARLIEST))[0] == 0
 
     def test_errors(self, filled: DataPath) -> None:
         assert filled.list_offset("u", LATEST).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

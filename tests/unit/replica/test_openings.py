@@ -26,7 +26,7 @@ def topic_id(node: DataPath) -> Uuid:
 
 
 def turn(node: DataPath) -> int:
-    """One turn of the loop; how many more logs there are."""
+    """Runs one turn of the loop; returns the number of new logs."""
     before = len(node.logs)
     node.virtual.scheduler.run_turn()
     return len(node.logs) - before
@@ -47,7 +47,7 @@ def test_what_is_asked_for_comes_first_within_bounds(node: DataPath, topic_id: U
     with pytest.raises(KafkaError) as caught:
         node.replicas.find_by_id(topic_id, MANY - LOGS_PER_TURN - 1)
     assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-    # A coordinator cannot be told to come again.
+    # A coordinator cannot retry.
     assert node.replicas.get("many", MANY - LOGS_PER_TURN - 1) is not None
     assert turn(node) == LOGS_PER_TURN
     assert node.replicas.find_by_id(topic_id, MANY - LOGS_PER_TURN - 2).is_leader
@@ -66,10 +66,10 @@ def test_led_replicas_come_first(node: DataPath) -> None:
 def test_the_newest_metadata_counts(node: DataPath, topic_id: Uuid) -> None:
     changed = r.PartitionChangeRecord(partition_id=MANY - 1, topic_id=topic_id, leader=ELSEWHERE)
     changed.replicas = changed.isr = [HERE, ELSEWHERE]
-    gone = r.PartitionChangeRecord(partition_id=MANY - 2, topic_id=topic_id, leader=ELSEWHERE)
-    gone.replicas = gone.isr = [ELSEWHERE]
+    moved = r.PartitionChangeRecord(partition_id=MANY - 2, topic_id=topic_id, leader=ELSEWHERE)
+    moved.replicas = moved.isr = [ELSEWHERE]
     settings = r.ConfigRecord(resource_type=2, resource_name="many", name="segment.bytes", value="3000000")
-    node.commit(changed, gone, settings)
+    node.commit(changed, moved, settings)
     node.virtual.scheduler.run()
     partition = node.replicas.find_by_id(topic_id, MANY - 1)
     assert (partition.is_leader, partition.leader_id, partition.leader_epoch) == (False, ELSEWHERE, 1)

@@ -1,4 +1,4 @@
-"""Requests that wait: woken together, answered once, and never taking each other down."""
+"""Parked requests: woken together, answered once, and independent of each other's failures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.virtual_world import VirtualWorld
 
 
 class Waiting(Parked[str]):
-    """Answers when told to; leaves a trace of what happened to it."""
+    """A parked request that answers when it is retried or times out, and records these calls."""
 
     def __init__(self, parking: Parking, *, is_defective: bool = False) -> None:
         super().__init__(parking)

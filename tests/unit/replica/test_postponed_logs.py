@@ -56,7 +56,7 @@ def wait(node: DataPath, seconds: int) -> None:
 def stop(node: DataPath) -> None:
     node.settle()
     node.stop()
-    # It is opened from its files, as after any change of the directory.
+    # The log is opened from its files, as after any change of the directory.
     Path(node.directory, "t-0", "foreign").touch()
 
 
@@ -106,7 +106,7 @@ def test_a_topic_is_deleted_and_created_again_meanwhile(node: DataPath, hides_id
 
 
 def test_a_former_topic_of_the_name_does_not_stand_in_for_the_new_one(node: DataPath) -> None:
-    """The node was away while the topic was created again, and cannot read of which topic its log is."""
+    """The node was down while the topic was recreated, and cannot read the topic id of its log."""
     former = node.create_topic("t")
     node.produce("t", batch(*"abc"))
     stop(node)

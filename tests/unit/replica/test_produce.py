@@ -266,7 +266,7 @@ class TestWaitingForFollowers:
         response = waiting.result()
         answer = response.responses[0].partition_responses[0]
         assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        # And who has it now (KIP-951).
+        # The response names the new leader (KIP-951).
         assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (2, 1)
         assert [(point.node_id, point.host, point.port) for point in response.node_endpoints] == [(2, "other", 9)]
 
@@ -458,14 +458,14 @@ def test_flush_messages_waits_for_the_disk(node: DataPath) -> None:
 
 
 def test_what_was_refused_is_not_kept(node: DataPath) -> None:
-    """Nothing is left of a batch that cannot be unpacked but the answer, and without waiting for a collection."""
+    """Only the response remains of a batch that cannot be decompressed, without a garbage collection."""
     node.create_topic("t", **{"cleanup.policy": "compact"})
     damaged = bytearray(batch("x" * 1000, keys=True, codec=Codec.ZSTD))
     damaged[-20:] = bytes(20)
     struct.pack_into(">I", damaged, 17, crc32c(damaged[21:]))
 
     def errors() -> int:
-        return sum(isinstance(each, BaseException) for each in gc.get_objects())
+        return sum(isinstance(tracked, BaseException) for tracked in gc.get_objects())
 
     gc.collect()
     gc.disable()
@@ -478,7 +478,7 @@ def test_what_was_refused_is_not_kept(node: DataPath) -> None:
 
 
 def test_what_comes_again_waits_for_the_disk_too(node: DataPath) -> None:
-    """The first time may not be on the disk yet, or it could not be written there."""
+    """The first copy may not be on disk yet, or its flush may have failed."""
     node.create_topic("t", flush_messages="1")
     records = bytes(batch("a", producer_id=5, producer_epoch=0, base_sequence=0))
     first = node.produce("t", memoryview(bytearray(records)))
@@ -489,6 +489,6 @@ def test_what_comes_again_waits_for_the_disk_too(node: DataPath) -> None:
     node.virtual.workers.run_all()
     node.virtual.scheduler.run()
     assert again.result().responses[0].partition_responses[0].base_offset == 0
-    # Now it is there, and nothing is to be waited for.
+    # The batch is on disk now, so the duplicate does not wait.
     assert answered(node.produce("t", memoryview(bytearray(records)))).base_offset == 0
     assert node.partition("t").log.log_end_offset == 1

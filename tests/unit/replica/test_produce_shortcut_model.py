@@ -1,4 +1,4 @@
-"""The shortcut of Produce does what the handler does, whatever producers send and whatever happens meanwhile.
+"""The shortcut of Produce gives the same results as the handler, for random requests and concurrent changes.
 
 Two nodes get the same random requests (whole, odd and damaged ones), followers' fetches, elections and time-outs, and
 changes of access rules and quotas; one of them takes no shortcut. After every step answers, logs and the times for
@@ -59,7 +59,7 @@ class Waiter:
 
 
 class Verifier:
-    """A coordinator that knows every transaction but those of an odd epoch."""
+    """A coordinator that confirms every transaction except those with an odd epoch."""
 
     is_enabled = True
 
@@ -100,7 +100,7 @@ class Node:
             self.answers.append(str(order))
 
     def state(self) -> Any:
-        """All that a client or a restart could see."""
+        """Everything that a client or a restart can observe."""
         self.path.virtual.scheduler.run()
         self.path.virtual.workers.run_all()
         self.path.virtual.scheduler.run()
@@ -125,7 +125,7 @@ class Node:
 
     def files(self) -> dict[str, bytes]:
         paths = Path(self.path.directory).rglob("*.log")
-        return {os.path.relpath(each, self.path.directory): each.read_bytes().rstrip(b"\0") for each in paths}
+        return {os.path.relpath(file, self.path.directory): file.read_bytes().rstrip(b"\0") for file in paths}
 
 
 def odd_batch(random: Random, sequences: dict[Any, int], place: tuple[str, int]) -> memoryview | None:
@@ -241,12 +241,15 @@ def happen(random: Random, nodes: list[Node]) -> None:
 
 @pytest.fixture
 def nodes(log_directory: str) -> Iterator[list[Node]]:
-    made = [Node(f"{log_directory}/{each.__name__}", each) for each in (Dispatcher, UsualDispatcher)]
-    for node in made:
+    new_nodes = [
+        Node(f"{log_directory}/{dispatcher_type.__name__}", dispatcher_type)
+        for dispatcher_type in (Dispatcher, UsualDispatcher)
+    ]
+    for node in new_nodes:
         for name, options in TOPICS.items():
             node.path.create_topic(name, PARTITIONS, **options)
-    yield made
-    for node in made:
+    yield new_nodes
+    for node in new_nodes:
         node.path.stop()
 
 
@@ -341,7 +344,7 @@ def test_a_disk_that_fails_under_a_batch(
             kept.on_follower_fetch(follower, fetch_offset=1, log_start_offset=0, now_ms=1)
         (answer,) = node.state()[0]
         response, _ = decode(ProduceResponse, memoryview(b"".join(answer)), version, 9)
-        codes.append([ErrorCode(each.error_code) for each in response.responses[0].partition_responses])
+        codes.append([ErrorCode(partition.error_code) for partition in response.responses[0].partition_responses])
     before = ErrorCode.NONE if topic == "plain" else ErrorCode.KAFKA_STORAGE_ERROR
     assert codes == [[before, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NONE]] * 2
 

@@ -164,7 +164,7 @@ def test_a_rotten_record_in_a_known_damaged_segment_is_not_served(pair: ReplicaC
     segment = log.segments[1]
     first, second = segment_batches(segment)[:2]
     flip(segment, position=second - 1)
-    # Only a check of every byte finds it.
+    # Only a check of every byte finds the damage.
     log.files.failures.note_damaged(segment.base_offset, "a checksum is wrong")
     data = read(pair[2], segment.base_offset)
     assert len(data.records) == first  # type: ignore[arg-type]
@@ -347,7 +347,7 @@ def test_a_repair_survives_changes_of_the_log(pair: ReplicaCluster) -> None:
 
 
 def test_a_leader_that_lost_its_end_leads_and_is_repaired_where_it_cannot_hand_over(pair: ReplicaCluster) -> None:
-    """Without log directories in the metadata, the controller cannot be told to elect another leader."""
+    """Without log directories in the metadata, the broker cannot ask the controller for another leader."""
     filled(pair)
     whole = pair[2].bytes()
     active = pair[1].log().segments.active

@@ -20,7 +20,7 @@ READ_COMMITTED = 1
 
 
 def write(node: ReplicaNode, text: str, *, producer_id: int = 7, sequence: int = 0) -> None:
-    """As if the coordinator had confirmed it."""
+    """Writes a batch as if the coordinator had confirmed its transaction."""
     built = batch(text, producer_id=producer_id, producer_epoch=0, base_sequence=sequence, is_transactional=True)
     node.partition().append_built(bytearray(built), now_ms=1_700_000_000_000)
 
@@ -56,7 +56,7 @@ def producers(log: PartitionLog) -> list[tuple[int, ...]]:
 
 
 def aborted(node: ReplicaNode, offset: int = 0) -> tuple[int, list[tuple[int, int]]]:
-    """The last stable offset, and what was aborted, as a fetch tells it."""
+    """The last stable offset and the aborted transactions of a fetch response."""
     topic = FetchTopic(
         topic="t", partitions=[FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)]
     )

@@ -1,4 +1,4 @@
-"""When the registry is asked about the schemas of produced records, and what is refused without asking."""
+"""Lookups of produced records' schemas in the registry, and refusals without a lookup."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Registry:
         self.asked.append(path)
         if self.is_down:
             raise OSError("nobody there")
-        found = self.subjects.get(int(path.split("/")[3]))
-        return None if found is None else json.dumps(found).encode()
+        subjects = self.subjects.get(int(path.split("/")[3]))
+        return None if subjects is None else json.dumps(subjects).encode()
 
     def check(self, topic: str = "t", tags: SchemaTags = VALUES, rules: SchemaRules = RULES) -> None:
         outcome = self.checks.check(topic, rules, tags)
@@ -51,7 +51,7 @@ def test_an_accepted_schema_is_asked_for_once_in_minutes() -> None:
 
 
 def test_a_schema_is_asked_for_again_before_it_is_refused() -> None:
-    """Known for one topic, it may have been registered for another a moment ago."""
+    """A schema that is known for one topic may just have been registered for another."""
     registry = Registry()
     registry.subjects[7] = ["t-value"]
     registry.check()
@@ -59,11 +59,11 @@ def test_a_schema_is_asked_for_again_before_it_is_refused() -> None:
     registry.check("u")
     with pytest.raises(InvalidRecords) as caught:
         registry.check("v")
-    assert [each.batch_index for each in caught.value.record_errors] == [0, 1, 2]
-    asked = len(registry.asked)
+    assert [record_error.batch_index for record_error in caught.value.record_errors] == [0, 1, 2]
+    lookup_count = len(registry.asked)
     with pytest.raises(InvalidRecords):
         registry.check("v")
-    assert len(registry.asked) == asked, "a refusal counts for a second"
+    assert len(registry.asked) == lookup_count, "a refusal counts for a second"
     registry.subjects[7].append("v-value")
     registry.virtual.clock.ms += 1_100
     registry.check("v")
@@ -95,7 +95,7 @@ def test_what_was_accepted_stays_accepted_while_the_registry_is_down() -> None:
     registry.virtual.clock.ms += 301_000
     for _ in range(2):
         registry.check()
-        # Of the same schema for another topic nothing is known.
+        # The same schema is unknown for another topic.
         with pytest.raises(RegistryDown):
             registry.check("u")
     registry.is_down = False
@@ -117,7 +117,7 @@ def test_a_batch_may_name_many_schemas_of_the_registry() -> None:
     registry.virtual.clock.ms += 301_000
     with pytest.raises(InvalidRecords) as caught:
         registry.check(tags=tags)
-    assert [each.batch_index for each in caught.value.record_errors] == [250]
+    assert [record_error.batch_index for record_error in caught.value.record_errors] == [250]
 
 
 def test_what_an_attacker_can_cause() -> None:
@@ -154,9 +154,9 @@ def test_a_broker_without_a_registry_says_so() -> None:
 def test_strategies(strategy: str, subjects: list[str], is_accepted: bool) -> None:
     registry = Registry()
     registry.subjects[7] = subjects
-    given: Any = SchemaRules("", strategy)
+    rules: Any = SchemaRules("", strategy)
     if is_accepted:
-        registry.check(rules=given)
+        registry.check(rules=rules)
         return
     with pytest.raises(InvalidRecords):
-        registry.check(rules=given)
+        registry.check(rules=rules)

@@ -10,7 +10,7 @@ from tests.support.replica_cluster import ReplicaCluster
 
 BATCHES = 40
 TEXT = "x" * 10_000
-# Headers of answers, and the question again after the last record.
+# Headers of responses, and the next request after the last record.
 OVERHEAD_MAX = 0.02
 
 

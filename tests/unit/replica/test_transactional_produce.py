@@ -1,4 +1,4 @@
-"""Batches of transactions: the first of each waits for the coordinator's word, in order, and markers end them."""
+"""Transactional batches: the first one waits for the coordinator's verification, in order; markers end transactions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ READ_COMMITTED = 1
 
 
 class Coordinator:
-    """Answers when a test says so."""
+    """A coordinator that answers when a test asks for it."""
 
     def __init__(self) -> None:
         self.is_enabled = True
@@ -164,7 +164,7 @@ def test_what_producers_are_told(bench: Bench, code: ErrorCode, version: int, to
     bench.coordinator.say(code)
     assert (bench.code(first), bench.code(second)) == (told, told)
     assert bench.log.log_end_offset == 0
-    # What will not be otherwise next time is not remembered.
+    # A final refusal is not remembered.
     is_final = told not in (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.CONCURRENT_TRANSACTIONS)
     assert bool(bench.log.producers.state._verifications) is not is_final
     # The next attempt asks again.
@@ -178,7 +178,7 @@ def test_a_batch_that_failed_is_not_overtaken(bench: Bench) -> None:
     second = bench.send("b", sequence=1, version=11)
     bench.coordinator.say()
     assert bench.code(second) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    # Confirmed is confirmed: the one that was missing goes through at once.
+    # The verification is kept: the missing batch is appended at once.
     assert bench.code(bench.send("a", sequence=0, version=11)) is ErrorCode.NONE
 
 
@@ -237,10 +237,10 @@ def test_an_older_epoch_than_was_asked_about_is_fenced_without_asking(bench: Ben
 
 
 def test_a_new_transaction_of_a_new_producer_begins_with_sequence_zero(bench: Bench) -> None:
-    for version, told in ((12, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), (11, ErrorCode.NONE)):
+    for version, expected in ((12, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), (11, ErrorCode.NONE)):
         sent = bench.send("a", sequence=5, version=version, producer_id=version)
         bench.coordinator.say()
-        assert bench.code(sent) is told
+        assert bench.code(sent) is expected
 
 
 def test_old_formats_have_no_transactions(bench: Bench) -> None:
@@ -257,7 +257,7 @@ def test_without_verification_no_coordinator_is_asked(bench: Bench) -> None:
     bench.coordinator.is_enabled = False
     assert bench.code(bench.send("a", version=11)) is ErrorCode.NONE
     assert not bench.coordinator.asked
-    # Who relies on the question for having partitions added is served all the same.
+    # A producer whose partitions are added by the verification still works.
     bench.begin("b", producer_id=8)
     assert len(bench.coordinator.asked) == 1
 
@@ -300,7 +300,7 @@ def test_aborted_transactions_are_named(bench: Bench) -> None:
     assert bench.committed().last_stable_offset == 1
     assert bench.end(commit=True, producer_id=8) is ErrorCode.NONE
     aborted = bench.committed().aborted_transactions
-    assert [(each.producer_id, each.first_offset) for each in aborted] == [(7, 0)]
+    assert [(transaction.producer_id, transaction.first_offset) for transaction in aborted] == [(7, 0)]
     assert bench.committed(3).aborted_transactions == []
 
 
@@ -414,7 +414,7 @@ def test_an_open_transaction_outlives_its_producer_id(bench: Bench) -> None:
     assert state.expire(1 << 50, 1) == 0
     assert bench.end(commit=True) is ErrorCode.NONE
     assert state.expire(1 << 50, 1) == 1
-    # A question that was never answered goes too.
+    # A pending verification is dropped, too.
     bench.send("b", sequence=1)
     assert len(state._verifications) == 1
     state.expire(1 << 50, 1)
@@ -436,7 +436,7 @@ def test_a_defect_does_not_shut_a_producer_out(bench: Bench, monkeypatch: pytest
     bench.node.virtual.scheduler.run()
     assert bench.code(first) is ErrorCode.UNKNOWN_SERVER_ERROR
     assert bench.code(second) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    # The producer sends both again, and nothing is in their way.
+    # The producer sends both batches again, and both succeed.
     assert bench.code(bench.send("a")) is ErrorCode.NONE
     assert bench.code(bench.send("b", sequence=1)) is ErrorCode.NONE
 

@@ -14,7 +14,9 @@ from tests.support.replica_cluster import ReplicaCluster
 
 
 def fetches(cluster: ReplicaCluster, source: int = 2) -> list[FetchRequest]:
-    return [request for who, _, request in cluster.requests if who == source and isinstance(request, FetchRequest)]
+    return [
+        request for sender, _, request in cluster.requests if sender == source and isinstance(request, FetchRequest)
+    ]
 
 
 class TestTruncation:
@@ -100,16 +102,16 @@ class TestDivergence:
         assert pair[2].bytes() == pair[1].bytes()
         assert pair[2].log().epochs.entries == pair[1].log().epochs.entries
         # The first answer names epoch 2, which we do not have: back to the end of epoch 1, which agrees.
-        asked = [
+        fetch_positions = [
             (wanted.last_fetched_epoch, wanted.fetch_offset)
             for f in fetches(pair)
             for t in f.topics
             for wanted in t.partitions
         ]
-        assert asked[:3] == [(3, 14), (1, 5), (4, 13)]
+        assert fetch_positions[:3] == [(3, 14), (1, 5), (4, 13)]
 
     def test_several_rounds(self, pair: ReplicaCluster) -> None:
-        """Neither knows the epochs that the other names: each round takes one away."""
+        """Leader and follower lack epochs of each other: every round truncates one epoch."""
         pair.cut_off(2)
         pair.create_topic(isr=[1])
         for epoch in (1, 2, 4, 6):
@@ -124,7 +126,7 @@ class TestDivergence:
         assert pair[2].values() == ["leader 1", "leader 2", "leader 4", "leader 6"]
 
     def test_the_high_watermark_is_told_after_a_cut(self, pair: ReplicaCluster) -> None:
-        """It came with the answer that named the divergence, and the leader would not say twice the same."""
+        """It came with the response that named the divergence, and the leader does not repeat it."""
         pair.create_topic()
         pair[1].produce("a")
         pair.run(1_000)
@@ -154,7 +156,7 @@ class TestDivergence:
         assert pair[2].values() == ["a", "b"]
 
     def test_an_epoch_that_nothing_was_written_in_goes(self, pair: ReplicaCluster) -> None:
-        """It was noted for a batch that found no room; a leader that knows nothing of it names an epoch below."""
+        """The epoch was recorded for a batch that did not fit on disk; the leader lacks it and names a lower epoch."""
         pair.create_topic()
         pair[1].produce("a")
         pair.run(1_000)
@@ -170,9 +172,11 @@ class TestDivergence:
         assert pair[2].log().epochs.entries == pair[1].log().epochs.entries
 
     def test_the_cleaner_is_told(self, pair: ReplicaCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-        told: list[tuple[TopicPartition, int]] = []
+        truncations: list[tuple[TopicPartition, int]] = []
         monkeypatch.setattr(
-            pair[2].logs.cleaner, "on_log_truncated", lambda log, offset: told.append((log.topic_partition, offset))
+            pair[2].logs.cleaner,
+            "on_log_truncated",
+            lambda log, offset: truncations.append((log.topic_partition, offset)),
         )
         pair.create_topic()
         pair[1].produce("a")
@@ -181,7 +185,7 @@ class TestDivergence:
         pair.elect(1)
         pair[1].produce("b")
         pair.run(1_000)
-        assert told == [(TopicPartition("t", 0), 1)]
+        assert truncations == [(TopicPartition("t", 0), 1)]
         assert pair[2].values() == ["a", "b"]
 
 
@@ -213,7 +217,7 @@ class TestOutOfRange:
         assert pair[2].bytes() == pair[1].bytes()
 
     def test_a_leader_that_ends_earlier(self, pair: ReplicaCluster) -> None:
-        """An unclean election, and a follower that cannot tell by epochs where the logs part."""
+        """An unclean election, after which the follower cannot find the divergence by epochs."""
         pair.cut_off(2)
         pair.create_topic(isr=[1])
         pair[1].produce("a")

@@ -53,14 +53,16 @@ class Pair:
             topic: node.create_topic(topic, 2, replicas=(1, 2, 3), min_insync_replicas="2") for topic in (QUICK, USUAL)
         }
 
-    def produce(self) -> dict[str, PendingResponse]:
-        return {topic: self._send(topic, tags) for topic, tags in ((QUICK, NO_TAGS), (USUAL, A_TAG))}
+    def produce(self, *indexes: int) -> dict[str, PendingResponse]:
+        """To both partitions, or to those named."""
+        tags_of = {QUICK: NO_TAGS, USUAL: A_TAG}
+        return {topic: self._send(topic, tags, indexes or (0, 1)) for topic, tags in tags_of.items()}
 
-    def _send(self, topic: str, tags: bytes) -> PendingResponse:
+    def _send(self, topic: str, tags: bytes, indexes: tuple[int, ...]) -> PendingResponse:
         data = TopicProduceData(
             name=topic if self.version < 13 else "",
             topic_id=self.topic_ids[topic] if self.version >= 13 else Uuid.ZERO,
-            partition_data=[PartitionProduceData(index=index, records=batch("a", "b")) for index in range(2)],
+            partition_data=[PartitionProduceData(index=index, records=batch("a", "b")) for index in indexes],
         )
         request = ProduceRequest(acks=-1, timeout_ms=TIMEOUT_MS, topic_data=[data])
         parts = request_parts(PRODUCE, self.version, 7, "test", request)
@@ -71,7 +73,7 @@ class Pair:
         return pending
 
     def fetched(self, index: int, offset: int = 2) -> None:
-        """Both followers have come so far."""
+        """Moves both followers to the offset."""
         for topic in self.topic_ids:
             for follower in (2, 3):
                 self.node.partition(topic, index).on_follower_fetch(
@@ -86,16 +88,16 @@ class Pair:
     def answers(self, pending: dict[str, PendingResponse]) -> tuple[list[ErrorCode], ProduceResponse]:
         """The codes, once both have answered the same bytes but for the topic's name or id."""
         received = []
-        for topic, each in pending.items():
-            assert each.parts is not None
+        for topic, pending_response in pending.items():
+            assert pending_response.parts is not None
             name = topic.encode() if self.version < 13 else self.topic_ids[topic].bytes
-            frame = b"".join(bytes(part) for part in each.parts)  # type: ignore[arg-type]
+            frame = b"".join(bytes(part) for part in pending_response.parts)  # type: ignore[arg-type]
             assert name in frame
-            # Sentences about errors name it too.
+            # Error messages contain the topic's name, too.
             received.append(frame.replace(name, b"topic").replace(topic.encode(), b"topic"))
             response, _ = decode(ProduceResponse, memoryview(frame), self.version, 9)
         assert received[0] == received[1]
-        return [ErrorCode(each.error_code) for each in response.responses[0].partition_responses], response
+        return [ErrorCode(partition.error_code) for partition in response.responses[0].partition_responses], response
 
     def is_left(self) -> bool:
         """No request waits for a partition any more."""
@@ -109,16 +111,16 @@ def pair(node: DataPath, request: pytest.FixtureRequest) -> Pair:
 
 
 def test_the_two_ways_are_taken(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[object] = []
+    created: list[object] = []
     make: Callable[..., None] = UncommittedProduce.__init__
 
     def on_made(written: UncommittedProduce, *args: Any, **options: Any) -> None:
-        made.append(written)
+        created.append(written)
         make(written, *args, **options)
 
     monkeypatch.setattr(UncommittedProduce, "__init__", on_made)
     pair.produce()
-    assert len(made) == 1
+    assert len(created) == 1
 
 
 def test_the_frame_is_let_go_at_once(pair: Pair) -> None:
@@ -138,7 +140,7 @@ def test_answered_when_every_partition_is_committed(pair: Pair) -> None:
     pair.fetched(1)
     codes, response = pair.answers(pending)
     assert codes == [ErrorCode.NONE] * 2
-    assert [each.base_offset for each in response.responses[0].partition_responses] == [0, 0]
+    assert [partition.base_offset for partition in response.responses[0].partition_responses] == [0, 0]
     assert pair.is_left()
     assert pair.node.virtual.scheduler.timers == timers
 
@@ -152,6 +154,25 @@ def test_what_is_not_committed_in_time_is_told(pair: Pair) -> None:
     assert pair.is_left()
 
 
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_partition_that_is_named_twice(pair: Pair, is_late: bool) -> None:
+    pending = pair.produce(0, 0)
+    # The first batch is committed before the second one.
+    pair.fetched(0, offset=2)
+    assert not any(request.ready for request in pending.values())
+    if is_late:
+        pair.node.virtual.scheduler.advance(TIMEOUT_MS)
+    else:
+        pair.fetched(0, offset=4)
+    codes, response = pair.answers(pending)
+    assert codes == [ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT if is_late else ErrorCode.NONE]
+    assert [partition.base_offset for partition in response.responses[0].partition_responses] == [
+        0,
+        -1 if is_late else 2,
+    ]
+    assert pair.is_left()
+
+
 def test_a_lost_lead_is_told_with_the_others(pair: Pair) -> None:
     pending = pair.produce()
     register_another_broker(pair.node)
@@ -161,7 +182,7 @@ def test_a_lost_lead_is_told_with_the_others(pair: Pair) -> None:
     pair.fetched(0)
     codes, response = pair.answers(pending)
     assert codes == [ErrorCode.NONE, ErrorCode.NOT_LEADER_OR_FOLLOWER]
-    # And who has it now (KIP-951).
+    # The response names the new leader (KIP-951).
     assert [point.node_id for point in response.node_endpoints] == ([2] if pair.version >= 10 else [])
 
 
@@ -169,7 +190,7 @@ def test_too_few_in_sync_once_it_is_written(pair: Pair) -> None:
     pending = pair.produce()
     pair.fetched(0)
     for topic in pair.topic_ids:
-        # The high watermark has passed the records when those who fetched them have left.
+        # The high watermark has passed the records when the followers that fetched them leave the in-sync set.
         for follower in (2, 3):
             pair.node.partition(topic, 1).on_follower_fetch(follower, fetch_offset=2, log_start_offset=0, now_ms=1)
     pair.change(1, isr=[1])
