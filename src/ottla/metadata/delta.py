@@ -2,7 +2,7 @@
 
 A `MetadataDelta` starts from an image, replays records in log order, and builds the next image. A restart, a standby
 and the active controller all use it, so the state after a crash equals the state that was answered before. Publishers
-get the delta together with the image: `topics.changed`, `brokers_changed` and the like tell what changed.
+get the delta together with the image. `topics.changed`, `brokers_changed` and similar fields list the changes.
 
 A record that refers to something unknown (a partition of a missing topic, a stale broker epoch) cannot come from a
 correct log. It raises `CorruptMetadataError` and is not skipped, because images that silently differ between nodes are
@@ -182,13 +182,13 @@ class MetadataDelta:
         self.configs_changed.add(resource)
         return values
 
-    def _registered(self, broker_id: int, broker_epoch: int, what: str) -> BrokerImage:
+    def _registered(self, broker_id: int, broker_epoch: int, record_name: str) -> BrokerImage:
         broker = self.broker(broker_id)
         if broker is None:
-            raise CorruptMetadataError(f"{what} names broker {broker_id}, which is not registered")
+            raise CorruptMetadataError(f"{record_name} names broker {broker_id}, which is not registered")
         if broker.broker_epoch != broker_epoch:
             raise CorruptMetadataError(
-                f"{what} names epoch {broker_epoch} of broker {broker_id}, whose epoch is {broker.broker_epoch}"
+                f"{record_name} names epoch {broker_epoch} of broker {broker_id}, whose epoch is {broker.broker_epoch}"
             )
         return broker
 

@@ -33,13 +33,13 @@ class CredentialError(ValueError):
 
 def parse_credential(text: str, random_bytes: Callable[[int], bytes]) -> UserScramCredentialRecord:
     """The record of an argument of --add-scram. Raises CredentialError."""
-    found = _ARGUMENT.fullmatch(text.strip())
-    if found is None:
+    match = _ARGUMENT.fullmatch(text.strip())
+    if match is None:
         raise CredentialError("--add-scram must look like SCRAM-SHA-256=[name=alice,password=...].")
-    mechanism = found["mechanism"]
+    mechanism = match["mechanism"]
     if mechanism not in MECHANISMS:
         raise CredentialError(f"--add-scram has the mechanism {mechanism}; it must be {' or '.join(MECHANISMS)}.")
-    options = _options(found["options"])
+    options = _options(match["options"])
     name = options.get("name")
     if not name:
         raise CredentialError("--add-scram must have name=..., the user of the credential.")

@@ -7,9 +7,9 @@ Thousands of records take tens of milliseconds, in which no client would be serv
 limited number, and the next turn continues (`advance` with `in_turns`). A published image never ends inside a batch: a
 large batch is replayed over several turns into one delta.
 
-A node that is far behind gets a snapshot in the place of records. It is loaded over several turns, too, and published
-as one change (`reload` with `in_turns`). Records that are committed meanwhile wait for it. Another snapshot starts the
-load again, and a caller that needs the newest image (`advance` without `in_turns`) finishes it at once.
+A node that is far behind gets a snapshot instead of records. The snapshot is loaded over several turns, too, and
+published as one change (`reload` with `in_turns`). Records that are committed meanwhile wait for the load. Another
+snapshot restarts the load, and a caller that needs the newest image (`advance` without `in_turns`) finishes it at once.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Replay:
 
     def __init__(self, image: MetadataImage) -> None:
         self.delta = MetadataDelta(image)
-        # Of the last batch that was replayed as a whole.
+        # The offset of the last batch that was replayed completely.
         self.offset = image.offset
         self.epoch = image.epoch
         self.timestamp_ms = image.timestamp_ms
@@ -125,7 +125,7 @@ class MetadataFollower:
         try:
             is_all = self._replay_some(replay, RECORDS_PER_TURN if in_turns else None)
         except OSError:
-            # Between two batches. What was replayed is kept: the replayer holds records of an open transaction.
+            # The state between two batches. It is kept, because the replayer may hold records of an open transaction.
             self._replay = replay
             self._is_planned = True
             self._scheduler.call_later(DISK_RETRY_SECONDS, self._continue)
@@ -151,12 +151,12 @@ class MetadataFollower:
 
     def _replay_some(self, replay: _Replay, limit: int | None) -> bool:
         """Whether all committed batches are replayed; False once the limit is reached."""
-        left = limit
+        remaining = limit
         decoder = RecordDecoder()
         for batch in self._batches_after(replay):
-            if left == 0:
+            if remaining == 0:
                 return False
-            end = len(batch.values) if left is None else min(len(batch.values), replay.position + left)
+            end = len(batch.values) if remaining is None else min(len(batch.values), replay.position + remaining)
             values = batch.values[replay.position : end]
             try:
                 records = [decoder.decode(value) for value in values]
@@ -167,8 +167,8 @@ class MetadataFollower:
             for record in self._replayer.visible(records, last_offset=batch.last_offset):
                 replay.delta.replay(record)
             self.snapshots.appended(sum(map(len, values)))
-            if left is not None:
-                left -= len(values)
+            if remaining is not None:
+                remaining -= len(values)
             if end < len(batch.values):
                 replay.batch, replay.position = batch, end
                 return False
@@ -190,7 +190,7 @@ class MetadataFollower:
         self._replay = None
         self._may_not_go_back = is_followed
         if is_followed:
-            # Now: the committed log may have passed that offset again, with other records, when the load ends.
+            # Checked now: when the load ends, the committed log may have passed that offset again with other records.
             self._check_not_back(self._log.committed_offset - 1)
         self._loading = self._reloading(in_turns=in_turns)
         if in_turns:
@@ -213,7 +213,7 @@ class MetadataFollower:
             self._scheduler.call_later(DISK_RETRY_SECONDS, self._continue)
             raise
         except Exception:
-            # The image does not belong to the log: a later `advance` must fail, too, and not continue from it.
+            # The image does not match the log: a later `advance` must fail, too, and not continue from the image.
             self._loading = self._reloading(in_turns=in_turns)
             raise
 

@@ -39,7 +39,7 @@ class StorageNotFormattedError(Exception):
 
 class FormattedStorage(NamedTuple):
     cluster_id: str
-    # By directory, as named in the configuration; without failed directories.
+    # Directory ids by path, as in the configuration; without failed directories.
     directory_ids: Mapping[str, Uuid]
     # True if every directory was new, so that a new cluster starts.
     is_new: bool
@@ -122,8 +122,8 @@ def _format(
     missing = [directory for directory in directories if directory not in formatted and directory not in offline]
     _check_missing(files, missing, metadata_log_dir=metadata_log_dir, may_format=may_format)
     is_new = not formatted
-    known = next((meta.cluster_id for meta in formatted.values() if meta.cluster_id is not None), cluster_id)
-    cluster_id = known or str(Uuid.random(random))
+    stored_id = next((meta.cluster_id for meta in formatted.values() if meta.cluster_id is not None), cluster_id)
+    cluster_id = stored_id or str(Uuid.random(random))
     if is_new and not files.exists(f"{metadata_log_dir}/{BOOTSTRAP_FILE}"):
         write_bootstrap(files, metadata_log_dir, now_ms=now_ms, levels=feature_levels, credentials=credentials)
     if is_new and first_voters:

@@ -146,7 +146,7 @@ class BrokerImage(NamedTuple):
 
     @property
     def host(self) -> str | None:
-        """The machine of the broker, as it tells clients; None if it has no listener for them."""
+        """The host name that the broker advertises to clients; None if it has no listener for clients."""
         return next((endpoint.host for endpoint in self.endpoints.values()), None)
 
     @property
@@ -261,7 +261,7 @@ class ScramCredential(NamedTuple):
     iterations: int
 
     def __repr__(self) -> str:
-        """Without the keys and the salt: an image may be part of an error message."""
+        """The representation without keys and salt, because an image may be part of an error message."""
         return f"ScramCredential(iterations={self.iterations})"
 
 

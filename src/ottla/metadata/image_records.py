@@ -121,14 +121,14 @@ def _topic_values(image: MetadataImage) -> Iterator[bytes]:
     for name in sorted(image.topics.by_name):
         topic = image.topics.by_name[name]
         yield encode_for(r.TopicRecord(name=topic.name, topic_id=topic.topic_id), level)
-        known: dict[PartitionImage, PartitionValues] = {}
+        values_by_image: dict[PartitionImage, PartitionValues] = {}
         for partition_id, partition in sorted(topic.partitions.items()):
-            alike = known.get(partition)
+            alike = values_by_image.get(partition)
             if alike is None:
-                if len(known) >= ALIKE_MAX:
-                    known.clear()
+                if len(values_by_image) >= ALIKE_MAX:
+                    values_by_image.clear()
                 value = encode_for(_partition_record(topic, partition_id, partition, has_directories), level)
-                alike = known[partition] = PartitionValues(value)
+                alike = values_by_image[partition] = PartitionValues(value)
             yield alike.of(partition_id)
 
 

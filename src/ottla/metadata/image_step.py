@@ -32,9 +32,9 @@ def step_between(before: MetadataImage, after: MetadataImage) -> Generator[None,
     compared = 0
     for topic_id, topic in after.topics.by_id.items():
         compared += PARTITIONS_PER_TOPIC
-        known = before.topics.by_id.get(topic_id)
-        if known is not topic:
-            step = TopicDelta(topic.name, topic_id, known)
+        topic_before = before.topics.by_id.get(topic_id)
+        if topic_before is not topic:
+            step = TopicDelta(topic.name, topic_id, topic_before)
             for index, partition in topic.partitions.items():
                 if step.partition_before(index) != partition:
                     step.set_partition(index, partition)
@@ -58,8 +58,8 @@ def step_between(before: MetadataImage, after: MetadataImage) -> Generator[None,
 def _different(before: Mapping[K, Any], after: Mapping[K, Any]) -> Generator[None, None, set[K]]:
     """The keys with different values, and the keys of one map only."""
     different: set[K] = set()
-    for this, that in ((after, before), (before, after)):
-        for portion in in_portions(this, ENTRIES_PER_SLICE):
-            different.update(key for key in portion if this[key] != that.get(key))
+    for one_side, other_side in ((after, before), (before, after)):
+        for portion in in_portions(one_side, ENTRIES_PER_SLICE):
+            different.update(key for key in portion if one_side[key] != other_side.get(key))
             yield
     return different

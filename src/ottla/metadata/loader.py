@@ -168,8 +168,8 @@ def _slices(values: list[memoryview], size: int | None) -> list[list[memoryview]
     return [values[start : start + size] for start in range(0, len(values), size)]
 
 
-def _decode(decoder: RecordDecoder, value: memoryview, where: str) -> Message:
+def _decode(decoder: RecordDecoder, value: memoryview, place: str) -> Message:
     try:
         return decoder.decode(value)
     except MalformedMessage as error:
-        raise CorruptMetadataError(f"the metadata log cannot be read at {where}: {error}") from error
+        raise CorruptMetadataError(f"the metadata log cannot be read at {place}: {error}") from error

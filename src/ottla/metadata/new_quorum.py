@@ -120,8 +120,8 @@ def _parse_controllers(text: str, listener: str) -> VoterSet:
     voters = []
     for part in text.split(","):
         try:
-            node_id, rest = part.strip().split("@", 1)
-            host, port, directory_id = rest.rsplit(":", 2)
+            node_id, address = part.strip().split("@", 1)
+            host, port, directory_id = address.rsplit(":", 2)
             voters.append(
                 Voter(
                     ReplicaKey(int(node_id), Uuid.parse(directory_id)),

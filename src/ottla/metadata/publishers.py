@@ -2,8 +2,8 @@
 
 After a commit every publisher is called with the delta and the new image, in the order in which the publishers were
 added, on the node's one thread. The change is committed, so a publisher cannot refuse it and must raise only for a
-programmer's error. Such an error is logged and counted. The other publishers are still called, for this change and for
-every later one: a node that silently stays at old metadata is the worst outcome.
+programmer's error. Such an error is logged and counted. All publishers are still called, for this change and for every
+later change: a node that silently stays at old metadata is the worst outcome.
 """
 
 from __future__ import annotations

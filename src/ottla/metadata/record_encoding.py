@@ -1,8 +1,8 @@
 """Encodes and decodes records of which most are alike.
 
 Thousands of partitions are created or changed in one decision, and a snapshot has a record of every partition. Most of
-these records differ in nothing but the number of the partition, which is the first field of both record types. Such
-records share the rest of their bytes, and the rest is encoded or decoded once.
+these records differ only in the number of the partition, which is the first field of both record types. Their other
+bytes are equal, and are encoded or decoded once.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ ALIKE_MAX = 1000
 class PartitionValues:
     """The values of records that equal an encoded one except for the number of the partition."""
 
-    __slots__ = ("_header", "_rest")
+    __slots__ = ("_header", "_tail")
 
     def __init__(self, value: bytes) -> None:
         self._header = value[:_HEADER_BYTES]
-        self._rest = value[_REST:]
+        self._tail = value[_REST:]
 
     def of(self, partition_id: int) -> bytes:
-        return b"".join((self._header, _PARTITION_ID.pack(partition_id), self._rest))
+        return b"".join((self._header, _PARTITION_ID.pack(partition_id), self._tail))
 
 
 class RecordDecoder:
@@ -46,41 +46,41 @@ class RecordDecoder:
     A partition's record that is like an earlier one shares its ids and lists, which must not be changed.
     """
 
-    __slots__ = ("_known",)
+    __slots__ = ("_templates",)
 
     def __init__(self) -> None:
-        # By the bytes around the partition's number.
-        self._known: dict[bytes, PartitionRecord | PartitionChangeRecord] = {}
+        # Records by the bytes around the partition's number.
+        self._templates: dict[bytes, PartitionRecord | PartitionChangeRecord] = {}
 
     def decode(self, value: memoryview) -> Message:
         """`decode_record` of the value; raises MalformedMessage."""
         if len(value) < _REST or value[1] not in _PARTITION_TYPES:
             return decode_record(value)
         around = b"".join((value[:_HEADER_BYTES], value[_REST:]))
-        known = self._known.get(around)
-        if known is not None:
-            return _copy(known, _PARTITION_ID.unpack_from(value, _HEADER_BYTES)[0])
+        template = self._templates.get(around)
+        if template is not None:
+            return _copy(template, _PARTITION_ID.unpack_from(value, _HEADER_BYTES)[0])
         record = decode_record(value)
         if isinstance(record, (PartitionRecord, PartitionChangeRecord)):
-            if len(self._known) >= ALIKE_MAX:
-                self._known.clear()
-            self._known[around] = record
+            if len(self._templates) >= ALIKE_MAX:
+                self._templates.clear()
+            self._templates[around] = record
         return record
 
 
 def encode_all(records: Sequence[Any], metadata_version: int) -> list[bytes]:
     """`encode_for` of every record."""
     values: list[bytes] = []
-    known: dict[tuple[Any, ...], PartitionValues] = {}
+    values_by_likeness: dict[tuple[Any, ...], PartitionValues] = {}
     for record in records:
         key = _likeness(record)
         if key is None:
             values.append(encode_for(record, metadata_version))
             continue
-        alike = known.get(key)
+        alike = values_by_likeness.get(key)
         if alike is None:
             value = encode_for(record, metadata_version)
-            known[key] = PartitionValues(value)
+            values_by_likeness[key] = PartitionValues(value)
         else:
             value = alike.of(record.partition_id)
         values.append(value)

@@ -46,7 +46,7 @@ def collision_key(name: str) -> str | None:
 
 
 class TopicDelta:
-    """One topic: its image before (None for a new topic) and the partitions that changed."""
+    """The changes of a topic: its previous image (None for a new topic) and the changed partitions."""
 
     __slots__ = ("_partitions", "before", "changed", "name", "topic_id")
 
@@ -91,12 +91,12 @@ class TopicsDelta:
         self.changed: dict[Uuid, TopicDelta] = {}
         self.deleted: dict[Uuid, TopicImage] = {}
 
-    def topic(self, topic_id: Uuid, what: str) -> TopicDelta:
+    def topic(self, topic_id: Uuid, record_name: str) -> TopicDelta:
         delta = self.changed.get(topic_id)
         if delta is None:
             image = None if topic_id in self.deleted else self.before.by_id.get(topic_id)
             if image is None:
-                raise CorruptMetadataError(f"{what} names topic id {topic_id}, which does not exist")
+                raise CorruptMetadataError(f"{record_name} names topic id {topic_id}, which does not exist")
             delta = self.changed[topic_id] = TopicDelta(image.name, topic_id, image)
         return delta
 
@@ -204,9 +204,9 @@ class _NextTopics:
         self._by_id.remove(topic_id)
         key = collision_key(image.name)
         if key is not None:
-            left = tuple(name for name in self._by_collision_key.get(key) or () if name != image.name)
-            if left:
-                self._by_collision_key[key] = left
+            remaining = tuple(name for name in self._by_collision_key.get(key) or () if name != image.name)
+            if remaining:
+                self._by_collision_key[key] = remaining
             else:
                 self._by_collision_key.remove(key)
 

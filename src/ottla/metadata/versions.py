@@ -68,7 +68,7 @@ DEFAULT_FEATURE_LEVELS: Final[dict[str, int]] = {
     "transaction.version": 2,
 }
 
-# By feature: pairs of a `metadata.version` and the default level of the feature from that version on.
+# Feature -> pairs of a `metadata.version` and the default level of the feature from that version on.
 _FEATURES_SINCE: Final[dict[str, tuple[tuple[int, int], ...]]] = {
     "eligible.leader.replicas.version": ((26, 1),),
     "group.version": ((22, 1),),
@@ -92,7 +92,7 @@ _NAMES: Final = {
     28: "4.2-IV0", 29: "4.2-IV1", 30: "4.3-IV0", 31: "4.4-IV0", 32: "4.4-IV1", 33: "4.4-IV2", 34: "4.5-IV0",
 }  # fmt: skip
 
-# By record type: (first level that allows the version, version), newest first. Other types have only version 0.
+# Record type -> (first level that allows the version, version), newest first. Other types have only version 0.
 _RECORD_VERSIONS: Final[dict[type[Message], tuple[tuple[int, int], ...]]] = {
     r.PartitionRecord: ((23, 2), (17, 1)),
     r.PartitionChangeRecord: ((23, 2), (17, 1)),
@@ -114,7 +114,9 @@ def metadata_version_name(level: int) -> str:
 
 def metadata_version_of(name: str) -> int | None:
     """The level of a release (`4.2`: its last level) or of a level name (`4.2-IV0`); None if it is unknown here."""
-    fitting = [level for level, known in _NAMES.items() if known == name or known.startswith(f"{name}-IV")]
+    fitting = [
+        level for level, level_name in _NAMES.items() if level_name == name or level_name.startswith(f"{name}-IV")
+    ]
     return max((level for level in fitting if level <= METADATA_VERSION_LATEST), default=None)
 
 

@@ -1,4 +1,4 @@
-"""A controller on a log in memory, with brokers that register and say that they are alive."""
+"""A controller on a log in memory, with brokers that register and send heartbeats."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def done(deferred: Deferred[T]) -> T:
 
 
 def registration(broker_id: int, *, incarnation: int = 1, **fields: Any) -> BrokerRegistrationRequest:
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "broker_id": broker_id,
         "cluster_id": CLUSTER_ID,
         "incarnation_id": Uuid(bytes((9, broker_id, incarnation)) + bytes(13)),
@@ -46,7 +46,7 @@ def registration(broker_id: int, *, incarnation: int = 1, **fields: Any) -> Brok
         "log_dirs": [Uuid(bytes((7, broker_id)) + bytes(14))],
         "previous_broker_epoch": -1,
     }
-    return BrokerRegistrationRequest(**{**given, **fields})
+    return BrokerRegistrationRequest(**{**defaults, **fields})
 
 
 class ControllerHarness:
@@ -114,15 +114,15 @@ class ControllerHarness:
         return epoch
 
     def beat(self, broker_id: int, **fields: Any) -> Any:
-        given: dict[str, Any] = {
+        defaults: dict[str, Any] = {
             "broker_id": broker_id,
             "broker_epoch": self.image.brokers[broker_id].broker_epoch,
             "current_metadata_offset": self.image.offset,
         }
-        asked = self.controller.ask(BrokerHeartbeatRequest(**{**given, **fields}))
+        response = self.controller.ask(BrokerHeartbeatRequest(**{**defaults, **fields}))
         # A decision about many partitions takes several turns.
         self.virtual.scheduler.run()
-        return done(asked)
+        return done(response)
 
     def create(self, name: str, partitions: int = 1, factor: int = 1, **fields: Any) -> Any:
         topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=factor, **fields)

@@ -147,7 +147,7 @@ def test_the_next_look_is_due_when_the_first_session_runs_out(harness: Controlle
     harness.virtual.clock.ms += 2000
     assert harness.controller.next_session_end_ms() == 0
     assert done(harness.controller.fence_silent_brokers()) == [1]
-    # The fenced one has no session that could end.
+    # The fenced broker has no session.
     assert harness.controller.next_session_end_ms() == 7000
 
 
@@ -157,7 +157,7 @@ def test_a_broker_whose_connection_was_closed_has_half_a_session_to_come_back(ha
     for broker_id in (1, 2, 3):
         liveness.heard(broker_id, now_ms=now_ms, connection_id=f"c-{broker_id}")
     harness.controller.broker_connection_closed(1, "c-1")
-    # That one had moved to another connection before.
+    # Broker 2 had reconnected before.
     harness.controller.broker_connection_closed(2, "c-old")
     harness.controller.broker_connection_closed(3, "c-3")
     assert harness.controller.next_session_end_ms() == 4500
@@ -205,7 +205,7 @@ def test_controlled_shutdown_moves_leaders_and_waits_for_the_others(harness: Con
     assert (leaving.is_fenced, leaving.should_shut_down) == (False, False)
     assert harness.image.brokers[1].in_controlled_shutdown
     assert (partition(harness).leader, partition(harness).isr) == (2, (2, 3))
-    # The others have not read that yet.
+    # The other brokers have not replayed that yet.
     assert not harness.beat(1, want_shut_down=True).should_shut_down
     harness.beat(2)
     harness.beat(3)
@@ -219,8 +219,8 @@ def test_the_only_replica_that_shuts_down_stays_eligible_and_leads_again_when_it
     harness.create("t")
     harness.beat(1, want_shut_down=True)
     assert harness.beat(1, want_shut_down=True).should_shut_down
-    gone = partition(harness)
-    assert (gone.leader, gone.isr, gone.elr, gone.last_known_elr) == (-1, (), (1,), (1,))
+    offline = partition(harness)
+    assert (offline.leader, offline.isr, offline.elr, offline.last_known_elr) == (-1, (), (1,), (1,))
     copy = MetadataDelta(MetadataImage(cluster_id=harness.image.cluster_id))
     for record in image_records(harness.image):
         copy.replay(record)
@@ -251,7 +251,7 @@ def test_the_only_replica_that_crashed_comes_back_as_the_last_known_leader_and_h
 def test_a_new_process_leads_nothing_of_its_former_self_before_its_fence_is_lifted(harness: ControllerHarness) -> None:
     harness.create("alone", -1, -1, assignments=[CreatableReplicaAssignment(partition_index=0, broker_ids=[1])])
     before = partition(harness, "alone").leader_epoch
-    # It stopped in order but could not announce it. Its session is over, and no check has run since.
+    # The broker stopped cleanly without announcing it. Its session is over, and no check has run since.
     epoch = harness.image.brokers[1].broker_epoch
     harness.controller.liveness.forget(1)
     harness.add_broker(1, incarnation=2, unfence=False, previous_broker_epoch=epoch)
@@ -318,7 +318,7 @@ def test_a_former_incarnation_of_a_broker_cannot_come_back_in_sync(harness: Cont
 
 
 def test_a_broker_in_controlled_shutdown_cannot_come_back_in_sync(harness: ControllerHarness) -> None:
-    """It ends soon, and would then be in sync without a copy of the newest records."""
+    """The broker ends soon, and would then be in sync without the newest records."""
     harness.beat(1, want_shut_down=True)
     broker = harness.image.brokers[1]
     assert (broker.fenced, broker.in_controlled_shutdown) == (False, True)
@@ -369,7 +369,7 @@ def test_a_directory_that_goes_offline_takes_its_replicas_along(harness: Control
     for name in ("in-lost", "in-kept"):
         assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=[4, 1])
         harness.create(name, -1, -1, assignments=[assignment])
-    # With two directories the broker tells where it put them; here the records do it.
+    # A broker with two directories reports the directories of its replicas; here the records set them.
     for name, directory in (("in-lost", lost), ("in-kept", kept)):
         change = PartitionChangeRecord(
             topic_id=harness.image.topics.by_name[name].topic_id,
@@ -406,7 +406,7 @@ def test_after_a_restart_of_the_node_its_own_broker_registers_at_once_and_others
 def test_after_a_clean_stop_that_no_controller_saw_a_broker_need_not_wait_for_its_session(
     harness: ControllerHarness,
 ) -> None:
-    """The last nodes of a cluster that stops have no majority to tell. The stored epoch proves that they have ended."""
+    """The last nodes of a stopping cluster have no majority to notify. The stored epoch proves their clean shutdown."""
     harness.reopen()
     epoch = harness.image.brokers[2].broker_epoch
     older = registration(2, incarnation=2, previous_broker_epoch=epoch - 1)
@@ -415,7 +415,7 @@ def test_after_a_clean_stop_that_no_controller_saw_a_broker_need_not_wait_for_it
 
 
 def test_a_broker_that_was_fenced_comes_back_only_with_metadata_that_tells_of_it(harness: ControllerHarness) -> None:
-    """Otherwise it would go on leading what others lead by now, with a session that says it may."""
+    """Otherwise the broker would continue to lead partitions that have new leaders, with a valid session."""
     before = harness.image.offset
     harness.virtual.clock.ms += 8000
     harness.beat(2)
@@ -474,7 +474,10 @@ def test_partitions_that_are_alike_get_the_change_that_each_would_get_alone(harn
     """One decision serves partitions of a topic with the same replicas, in-sync set and leader."""
     assigned = [(1, 2), (2, 1), (1, 2), (3, 1), (1, 3), (2, 3), (1, 2), (1, 3)]
     alone = [[replicas] for replicas in assigned]
-    for name, topic in {"together": assigned, **{f"alone{number}": one for number, one in enumerate(alone)}}.items():
+    for name, topic in {
+        "together": assigned,
+        **{f"alone{number}": layout for number, layout in enumerate(alone)},
+    }.items():
         assignments = [
             CreatableReplicaAssignment(partition_index=index, broker_ids=list(replicas))
             for index, replicas in enumerate(topic)

@@ -1,4 +1,4 @@
-"""Quotas of users, client ids and addresses: what is accepted, what is refused, and what is left of it."""
+"""Quotas of users, client ids and addresses: accepted and refused changes, and the stored quotas."""
 
 from __future__ import annotations
 

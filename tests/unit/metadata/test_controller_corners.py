@@ -39,8 +39,8 @@ def create(harness: ControllerHarness, replicas: list[list[int]], name: str = "t
 
 
 def partition(harness: ControllerHarness, index: int = 0) -> PartitionImage:
-    found: PartitionImage = harness.image.topics.by_name["t"].partitions[index]
-    return found
+    partition_image: PartitionImage = harness.image.topics.by_name["t"].partitions[index]
+    return partition_image
 
 
 def assign(harness: ControllerHarness, broker_id: int, directory: Uuid, *indexes: int) -> None:

@@ -1,4 +1,4 @@
-"""Where replicas lie: what brokers with several directories tell the controller (KIP-858)."""
+"""The directories of replicas, as brokers with several directories report them to the controller (KIP-858)."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_directory_that_fails_before_the_fence_is_lifted_leads_nothing(harness
     harness.virtual.clock.ms += 10_000
     assert done(harness.controller.fence_silent_brokers()) == [1]
     harness.add_broker(1, incarnation=2, unfence=False, log_dirs=[FIRST, SECOND], previous_broker_epoch=previous)
-    # It failed after the registration had named it, so the first heartbeat tells.
+    # The directory failed after the registration had named it, so the first heartbeat reports it.
     harness.beat(1, offline_log_dirs=[SECOND])
     assert not harness.beat(1, offline_log_dirs=[SECOND]).is_fenced
     assert [harness.image.topics.by_name["t"].partitions[index].leader for index in (0, 1)] == [1, -1]
@@ -246,7 +246,7 @@ def test_an_empty_disk_of_the_last_in_sync_replica_does_not_lead_without_eligibl
     harness.add_broker(2, incarnation=2, previous_broker_epoch=second_epoch)
     partition = harness.image.topics.by_name["t"].partitions[0]
     assert (partition.leader, partition.isr) == (-1, ())
-    # Whether to go on with what there is, an administrator decides.
+    # An administrator decides whether to continue with the remaining records.
     wanted = TopicPartitions(topic="t", partitions=[0])
     done(harness.controller.ask(ElectLeadersRequest(election_type=1, topic_partitions=[wanted])))
     partition = harness.image.topics.by_name["t"].partitions[0]
@@ -265,7 +265,7 @@ def test_the_only_replica_begins_again_on_an_empty_disk(harness: ControllerHarne
 
 
 def test_a_directory_from_before_they_had_ids_is_not_a_lost_one() -> None:
-    # Apache Kafka writes this id for replicas that were there before.
+    # Apache Kafka writes this id for replicas that existed before KIP-858.
     migrating = Uuid(bytes(15) + b"\x02")
     partition = PartitionImage((1, 2), (1, 2), 1, 0, 0, directories=(migrating, SECOND))
     assert (partition.directory(1), partition.directory(2)) == (Uuid.ZERO, SECOND)

@@ -1,4 +1,4 @@
-"""Leaders elected apart from any failure; who is eligible, and what that depends on (KIP-183, KIP-460, KIP-966)."""
+"""Elections without a failure, and the eligibility of replicas (KIP-183, KIP-460, KIP-966)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from ottla.metadata.controller.elections import (
-    ELECTIONS_PER_LOOK_MAX,
-    decide_balance_leaders,
-    decide_unclean_elections,
-)
+from ottla.metadata.controller import elections
+from ottla.metadata.controller.elections import decide_balance_leaders, decide_unclean_elections
 from ottla.metadata.controller.features import UpgradeType
+from ottla.metadata.controller.partition_change import PartitionChange
+from ottla.metadata.controller.partitions import Located, change_of
+from ottla.metadata.controller.sweeps import CHANGES_PER_DECISION
 from ottla.metadata.controller.upkeep import LeaderUpkeep
 from ottla.metadata.image import ResourceType
 from ottla.metadata.versions import loses_metadata
@@ -104,7 +104,7 @@ def test_leadership_goes_back_to_preferred_replicas_in_sync(harness: ControllerH
 
 
 def test_a_look_makes_a_bounded_number_of_changes(harness: ControllerHarness) -> None:
-    count = ELECTIONS_PER_LOOK_MAX + 200
+    count = CHANGES_PER_DECISION + 200
     assignments = [CreatableReplicaAssignment(partition_index=index, broker_ids=[1]) for index in range(count)]
     assert harness.create("many", -1, -1, assignments=assignments).error_code == ErrorCode.NONE
     harness.beat(1, want_fence=True)
@@ -119,10 +119,29 @@ def test_a_look_makes_a_bounded_number_of_changes(harness: ControllerHarness) ->
     )
     done(harness.controller.ask(moved))
     assert configure(harness, ResourceType.TOPIC, "many", "unclean.leader.election.enable", "true") == ErrorCode.NONE
-    led = sum(1 for each in harness.image.topics.by_name["many"].partitions.values() if each.leader == 4)
-    assert led == ELECTIONS_PER_LOOK_MAX
+    led = sum(1 for partition in harness.image.topics.by_name["many"].partitions.values() if partition.leader == 4)
+    assert led == CHANGES_PER_DECISION
     assert not done(harness.controller.submit(decide_unclean_elections))
-    assert all(each.leader == 4 for each in harness.image.topics.by_name["many"].partitions.values())
+    assert all(partition.leader == 4 for partition in harness.image.topics.by_name["many"].partitions.values())
+
+
+def test_partitions_that_are_alike_share_one_decision(
+    harness: ControllerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Partitions whose preferred replica is down are examined by every look, and there may be thousands."""
+    assignments = [CreatableReplicaAssignment(partition_index=index, broker_ids=[1, 2]) for index in range(50)]
+    assert harness.create("many", -1, -1, assignments=assignments).error_code == ErrorCode.NONE
+    harness.beat(1, want_fence=True)
+    examined: list[int] = []
+
+    def counted(located: Located, *arguments: Any) -> PartitionChange:
+        examined.append(located.partition_id)
+        return change_of(located, *arguments)
+
+    monkeypatch.setattr(elections, "change_of", counted)
+    assert not done(harness.controller.submit(decide_balance_leaders))
+    assert len(examined) == 1
+    assert {partition.leader for partition in harness.image.topics.by_name["many"].partitions.values()} == {2}
 
 
 def test_the_timers_look_and_look_again_at_once_while_there_is_more() -> None:
@@ -194,7 +213,7 @@ def test_elections_on_demand_are_answered_partition_by_partition(harness: Contro
         "t-7": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         "none-0": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     }
-    # Asked about everything, what needs nothing is left out.
+    # A request for all partitions omits those that need no election.
     assert elect(harness, 0) == {"t-0": ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE}
     assert elect(harness, 1, ("t", 0)) == {"t-0": ErrorCode.ELECTION_NOT_NEEDED}
 
@@ -219,7 +238,7 @@ def test_eligible_replicas_lead_before_unclean_ones(harness: ControllerHarness) 
         harness.beat(broker_id, want_fence=True)
     now = partition(harness)
     assert (now.leader, now.isr, now.elr) == (-1, (), (2, 3))
-    # 1 left while enough were in sync, so it may have missed something.
+    # Replica 1 left while enough replicas were in sync, so it may lack records.
     harness.beat(1)
     assert partition(harness).leader == -1
     harness.beat(3)

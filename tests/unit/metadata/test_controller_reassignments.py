@@ -61,7 +61,7 @@ def reassign(
 
 
 def report_isr(harness: ControllerHarness, isr: list[int]) -> ErrorCode:
-    """What the leader says once followers are in sync."""
+    """Sends the AlterPartition request of the leader once followers are in sync."""
     present = partition(harness)
     wanted = RequestPartitionData(
         partition_index=0,
@@ -80,9 +80,9 @@ def report_isr(harness: ControllerHarness, isr: list[int]) -> ErrorCode:
 def under_way(harness: ControllerHarness, topics: list[ListPartitionReassignmentsTopics] | None = None) -> list[Any]:
     answer = done(harness.controller.ask(ListPartitionReassignmentsRequest(topics=topics)))
     return [
-        (topic.name, each.partition_index, each.replicas, each.adding_replicas, each.removing_replicas)
+        (topic.name, ongoing.partition_index, ongoing.replicas, ongoing.adding_replicas, ongoing.removing_replicas)
         for topic in answer.topics
-        for each in topic.partitions
+        for ongoing in topic.partitions
     ]
 
 
@@ -95,7 +95,7 @@ def test_a_reassignment_runs_until_what_it_adds_is_in_sync(harness: ControllerHa
     assert now.directories == tuple(harness.image.brokers[number].directories[0] for number in (3, 4, 1, 2))
     assert report_isr(harness, [1, 2, 3]) == ErrorCode.NONE
     assert partition(harness).is_reassigning
-    # The leader is removed with the last step, and hears of it from the metadata.
+    # The leader is removed with the last step, and learns of it from the metadata.
     assert report_isr(harness, [1, 2, 3, 4]) == ErrorCode.NEW_LEADER_ELECTED
     now = partition(harness)
     assert (now.replicas, now.isr, now.leader, now.is_reassigning) == ((3, 4), (3, 4), 3, False)
@@ -140,7 +140,7 @@ def test_cancelling_takes_back_what_was_added(harness: ControllerHarness) -> Non
     assert reassign(harness, None) == ErrorCode.NONE
     now = partition(harness)
     assert (now.replicas, now.isr, now.leader, now.is_reassigning) == ((1, 2), (1, 2), 1, False)
-    # The replica that goes must hear of it.
+    # The removed replica must learn of it.
     assert now.leader_epoch == epoch + 1
 
 
@@ -162,7 +162,7 @@ def test_another_reassignment_takes_the_place_of_the_first(harness: ControllerHa
     assert reassign(harness, [3, 4]) == ErrorCode.NONE
     assert reassign(harness, [5, 3]) == ErrorCode.NONE
     assert under_way(harness) == [("t", 0, [5, 3, 1, 2, 4], [5], [1, 2, 4])]
-    # What was to go may stay after all; it is not removed because it once was to be.
+    # Replicas that were being removed may stay after all.
     assert reassign(harness, [1, 2, 5]) == ErrorCode.NONE
     assert partition(harness).removing_replicas == (3, 4)
     report_isr(harness, [1, 2, 5])
@@ -173,7 +173,7 @@ def test_a_reassignment_back_does_not_wait_for_what_it_takes_away(harness: Contr
     assert reassign(harness, [3, 4]) == ErrorCode.NONE
     assert reassign(harness, [1, 2]) == ErrorCode.NONE
     assert (partition(harness).replicas, partition(harness).is_reassigning) == ((1, 2), False)
-    # Of two that were being added one stays after all, and that one has to be in sync.
+    # One of two added replicas stays after all, and it has to be in sync.
     assert reassign(harness, [3, 4]) == ErrorCode.NONE
     assert reassign(harness, [1, 3]) == ErrorCode.NONE
     assert under_way(harness) == [("t", 0, [1, 3, 2, 4], [3, 4], [2, 4])]

@@ -1,4 +1,4 @@
-"""SCRAM credentials: the keys that are derived, what is left of them, and who gets to see them."""
+"""SCRAM credentials: the derived keys, their storage, and their visibility."""
 
 from __future__ import annotations
 
@@ -52,20 +52,22 @@ def test_the_keys_are_those_with_which_the_example_of_rfc_7677_comes_out(harness
     first = "n=user,r=rOprNGfwEbeRWgbNEkqO"
     server = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
     last = "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
-    said = f"{first},{server},{last}".encode()
+    auth_message = f"{first},{server},{last}".encode()
     proof = base64.b64decode("dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=")
     # What a server does: it gets the client's key out of the proof, and compares the key's hash.
-    signature = hashlib_hmac(kept.stored_key, said)
+    signature = hashlib_hmac(kept.stored_key, auth_message)
     client_key = bytes(left ^ right for left, right in zip(proof, signature, strict=True))
     assert hashlib.sha256(client_key).digest() == kept.stored_key
-    assert base64.b64encode(hashlib_hmac(kept.server_key, said)) == b"6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+    assert (
+        base64.b64encode(hashlib_hmac(kept.server_key, auth_message)) == b"6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+    )
 
 
 def hashlib_hmac(key: bytes, text: bytes) -> bytes:
     """HMAC with SHA-256, written out so that the test does not lean on what it tests."""
     padded = key.ljust(64, b"\0")
-    inner = hashlib.sha256(bytes(each ^ 0x36 for each in padded) + text).digest()
-    return hashlib.sha256(bytes(each ^ 0x5C for each in padded) + inner).digest()
+    inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in padded) + text).digest()
+    return hashlib.sha256(bytes(byte ^ 0x5C for byte in padded) + inner).digest()
 
 
 def test_credentials_outlive_a_restart_and_are_in_a_snapshot(harness: ControllerHarness) -> None:
@@ -94,9 +96,9 @@ def test_nothing_is_written_when_all_of_it_is_refused(harness: ControllerHarness
 def test_a_cluster_that_runs_at_an_older_level_takes_none(harness: ControllerHarness) -> None:
     request = AlterUserScramCredentialsRequest(upsertions=[upsertion()])
 
-    def decide_at(level: int, given: DecisionContext) -> Decision[Any]:
-        image = given.image._replace(features=FeaturesImage(finalized={"metadata.version": level}))
-        return decide_alter_user_scram_credentials(request, given._replace(image=image))
+    def decide_at(level: int, decision_context: DecisionContext) -> Decision[Any]:
+        image = decision_context.image._replace(features=FeaturesImage(finalized={"metadata.version": level}))
+        return decide_alter_user_scram_credentials(request, decision_context._replace(image=image))
 
     for level, code in ((10, ErrorCode.UNSUPPORTED_VERSION), (11, ErrorCode.NONE)):
         answer = done(harness.controller.submit(partial(decide_at, level)))

@@ -18,12 +18,12 @@ PORTION = 3
 def harness(monkeypatch: pytest.MonkeyPatch) -> ControllerHarness:
     """Brokers 1 to 3. All have every partition of `all`; broker 1 has the only replica of `only`."""
     monkeypatch.setattr(sweeps, "CHANGES_PER_DECISION", PORTION)
-    made = ControllerHarness()
+    controller_harness = ControllerHarness()
     for broker_id in (1, 2, 3):
-        made.add_broker(broker_id)
-    create(made, "all", [[1, 2, 3], [2, 3, 1], [3, 1, 2]] * 4)
-    create(made, "only", [[1]] * 2)
-    return made
+        controller_harness.add_broker(broker_id)
+    create(controller_harness, "all", [[1, 2, 3], [2, 3, 1], [3, 1, 2]] * 4)
+    create(controller_harness, "only", [[1]] * 2)
+    return controller_harness
 
 
 def create(harness: ControllerHarness, name: str, replicas: list[list[int]]) -> None:
@@ -113,14 +113,14 @@ def test_a_broker_that_is_heard_in_between_keeps_the_rest(harness: ControllerHar
     assert not harness.beat(1).is_fenced
     assert done(fenced) == []
     assert not harness.image.brokers[1].fenced
-    # What nobody else can lead, it leads again; of the other partitions it is no longer the leader.
+    # The broker leads its only replicas again; the other partitions keep their new leaders.
     assert [partition.leader for partition in harness.image.topics.by_name["only"].partitions.values()] == [1, 1]
     assert led_by(harness, 1) == 2
     assert in_sync_with(harness, 1) >= kept
 
 
 def test_a_broker_with_older_metadata_is_fenced_all_the_same(harness: ControllerHarness) -> None:
-    """It would go on leading what others lead by now."""
+    """The broker would continue to lead partitions that have new leaders."""
     before = harness.image.offset
     fall_silent(harness, 1)
     fenced = harness.controller.fence_silent_brokers()
@@ -136,7 +136,7 @@ def test_a_topic_that_is_created_in_between_is_found(harness: ControllerHarness)
     fall_silent(harness, 1)
     fenced = harness.controller.fence_silent_brokers()
     harness.virtual.scheduler.run_turn()
-    # By its name, it comes before the place where the next portion begins.
+    # The topic's name sorts before the start of the next portion.
     create(harness, "aaa", [[1, 2], [2, 1]])
     harness.virtual.scheduler.run()
     assert done(fenced) == [1]
@@ -177,11 +177,11 @@ def test_the_next_controller_continues_a_shutdown(harness: ControllerHarness) ->
 
 def test_a_new_process_is_registered_after_the_last_portion(harness: ControllerHarness) -> None:
     fall_silent(harness, 1)
-    asked = harness.controller.ask(registration(1, incarnation=2))
-    assert not asked.done
+    registered = harness.controller.ask(registration(1, incarnation=2))
+    assert not registered.done
     epoch = harness.image.brokers[1].broker_epoch
     harness.virtual.scheduler.run()
-    assert done(asked).broker_epoch == harness.image.brokers[1].broker_epoch > epoch
+    assert done(registered).broker_epoch == harness.image.brokers[1].broker_epoch > epoch
     assert (led_by(harness, 1), in_sync_with(harness, 1)) == (0, 0)
     assert all(1 not in partition.elr for partition in partitions(harness))
 

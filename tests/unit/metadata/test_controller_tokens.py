@@ -59,64 +59,64 @@ def expire(harness: ControllerHarness, hmac: bytes, by: str = "alice", period_ms
 
 
 def test_a_token_is_kept_without_its_hmac(harness: ControllerHarness) -> None:
-    made = create(harness)
-    assert made.error_code == ErrorCode.NONE
-    assert (made.principal_name, made.token_requester_principal_name) == ("alice", "alice")
-    assert bytes(made.hmac) == token_hmac(SECRET, made.token_id)
-    kept = harness.image.delegation_tokens[made.token_id]
+    token = create(harness)
+    assert token.error_code == ErrorCode.NONE
+    assert (token.principal_name, token.token_requester_principal_name) == ("alice", "alice")
+    assert bytes(token.hmac) == token_hmac(SECRET, token.token_id)
+    kept = harness.image.delegation_tokens[token.token_id]
     assert (kept.owner, kept.requester, kept.renewers) == ("User:alice", "User:alice", ("User:renewer",))
     assert kept.max_timestamp - kept.issue_timestamp == 10 * HOUR
     assert kept.expiration_timestamp - kept.issue_timestamp == 2 * HOUR
 
 
 def test_a_token_may_be_made_for_another_principal(harness: ControllerHarness) -> None:
-    made = create(harness, owner="bob")
-    assert (made.principal_name, made.token_requester_principal_name) == ("bob", "alice")
-    assert harness.image.delegation_tokens[made.token_id].owner == "User:bob"
+    token = create(harness, owner="bob")
+    assert (token.principal_name, token.token_requester_principal_name) == ("bob", "alice")
+    assert harness.image.delegation_tokens[token.token_id].owner == "User:bob"
 
 
 @pytest.mark.parametrize("owner", ["", "alice"])
 def test_a_token_has_the_groups_of_its_owner_for_its_whole_life(harness: ControllerHarness, owner: str) -> None:
     """Otherwise a member of a group could make a token to escape from an ACL that denies something to the group."""
-    made = create(harness, owner=owner, groups=("staff", "banned"))
+    token = create(harness, owner=owner, groups=("staff", "banned"))
     # The groups of the renewer change nothing.
-    renew(harness, bytes(made.hmac), "renewer", period_ms=1000)
-    expire(harness, bytes(made.hmac), period_ms=500)
-    assert harness.image.delegation_tokens[made.token_id].owner_groups == ("staff", "banned")
+    renew(harness, bytes(token.hmac), "renewer", period_ms=1000)
+    expire(harness, bytes(token.hmac), period_ms=500)
+    assert harness.image.delegation_tokens[token.token_id].owner_groups == ("staff", "banned")
 
 
 def test_a_token_for_another_owner_has_no_groups(harness: ControllerHarness) -> None:
     """The groups of the requester are not those of the owner."""
-    made = create(harness, owner="bob", groups=("staff",))
-    assert harness.image.delegation_tokens[made.token_id].owner_groups == ()
+    token = create(harness, owner="bob", groups=("staff",))
+    assert harness.image.delegation_tokens[token.token_id].owner_groups == ()
 
 
 @pytest.mark.parametrize(("asked_ms", "lifetime_ms"), [(HOUR, HOUR), (99 * HOUR, 10 * HOUR), (0, 10 * HOUR)])
 def test_the_lifetime_is_the_one_asked_for_up_to_the_limit(
     harness: ControllerHarness, asked_ms: int, lifetime_ms: int
 ) -> None:
-    made = create(harness, lifetime_ms=asked_ms)
-    assert made.max_timestamp_ms - made.issue_timestamp_ms == lifetime_ms
-    assert made.expiry_timestamp_ms - made.issue_timestamp_ms == min(lifetime_ms, 2 * HOUR)
+    token = create(harness, lifetime_ms=asked_ms)
+    assert token.max_timestamp_ms - token.issue_timestamp_ms == lifetime_ms
+    assert token.expiry_timestamp_ms - token.issue_timestamp_ms == min(lifetime_ms, 2 * HOUR)
 
 
 def test_only_the_owner_and_the_renewer_renew(harness: ControllerHarness) -> None:
-    made = create(harness)
-    hmac = bytes(made.hmac)
+    token = create(harness)
+    hmac = bytes(token.hmac)
     harness.virtual.clock.ms += HOUR
     for by in ("alice", "renewer"):
-        assert renew(harness, hmac, by).expiry_timestamp_ms == made.issue_timestamp_ms + 3 * HOUR
-    assert renew(harness, hmac, period_ms=1000).expiry_timestamp_ms == made.issue_timestamp_ms + HOUR + 1000
+        assert renew(harness, hmac, by).expiry_timestamp_ms == token.issue_timestamp_ms + 3 * HOUR
+    assert renew(harness, hmac, period_ms=1000).expiry_timestamp_ms == token.issue_timestamp_ms + HOUR + 1000
     assert renew(harness, hmac, "mallory").error_code == ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
     assert renew(harness, b"x" * 64).error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
 
 
 def test_a_token_is_not_renewed_beyond_its_lifetime_or_after_its_end(harness: ControllerHarness) -> None:
-    made = create(harness, lifetime_ms=3 * HOUR)
+    token = create(harness, lifetime_ms=3 * HOUR)
     harness.virtual.clock.ms += 2 * HOUR
-    assert renew(harness, bytes(made.hmac)).expiry_timestamp_ms == made.max_timestamp_ms
+    assert renew(harness, bytes(token.hmac)).expiry_timestamp_ms == token.max_timestamp_ms
     harness.virtual.clock.ms += HOUR + 1
-    assert renew(harness, bytes(made.hmac)).error_code == ErrorCode.DELEGATION_TOKEN_EXPIRED
+    assert renew(harness, bytes(token.hmac)).error_code == ErrorCode.DELEGATION_TOKEN_EXPIRED
 
 
 def test_a_token_is_removed_at_once_or_expires_later(harness: ControllerHarness) -> None:
@@ -160,8 +160,8 @@ def test_a_lifetime_without_end_is_the_last_moment_of_all() -> None:
     end = (1 << 63) - 1
     limits = {"delegation.token.max.lifetime.ms": str(end), "delegation.token.expiry.time.ms": str(end)}
     harness = ControllerHarness(properties={**SETTINGS, **limits})
-    made = create(harness, lifetime_ms=end)
-    assert (made.error_code, made.expiry_timestamp_ms, made.max_timestamp_ms) == (ErrorCode.NONE, end, end)
+    token = create(harness, lifetime_ms=end)
+    assert (token.error_code, token.expiry_timestamp_ms, token.max_timestamp_ms) == (ErrorCode.NONE, end, end)
     for change in (renew, expire):
-        changed = change(harness, bytes(made.hmac), period_ms=end)
+        changed = change(harness, bytes(token.hmac), period_ms=end)
         assert (changed.error_code, changed.expiry_timestamp_ms) == (ErrorCode.NONE, end)

@@ -202,7 +202,7 @@ def test_a_manual_assignment_is_taken_as_it_is(harness: ControllerHarness) -> No
     assert result.error_code == ErrorCode.NONE
     partitions = harness.image.topics.by_name["t"].partitions
     assert partitions[0].replicas == (4, 3)
-    # The fenced one is neither in sync nor leader.
+    # The fenced broker is neither in sync nor leader.
     assert (partitions[0].isr, partitions[0].leader) == ((3,), 3)
     assert partitions[1].leader == 1
 

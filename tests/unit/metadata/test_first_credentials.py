@@ -1,4 +1,4 @@
-"""The argument of --add-scram: what is wrong with it is said without repeating it."""
+"""The argument of --add-scram: error messages do not repeat the argument."""
 
 from __future__ import annotations
 

@@ -46,12 +46,12 @@ class Watcher:
 
 @pytest.fixture
 def harness() -> ControllerHarness:
-    made = ControllerHarness()
+    controller_harness = ControllerHarness()
     for broker_id in (1, 2, 3):
-        made.add_broker(broker_id)
-    made.create("kept", 3, 2)
-    made.create("deleted", 2, 2)
-    return made
+        controller_harness.add_broker(broker_id)
+    controller_harness.create("kept", 3, 2)
+    controller_harness.create("deleted", 2, 2)
+    return controller_harness
 
 
 def follower_of(harness: ControllerHarness) -> tuple[MetadataFollower, Watcher]:
@@ -64,7 +64,7 @@ def follower_of(harness: ControllerHarness) -> tuple[MetadataFollower, Watcher]:
 
 
 def change_everything(harness: ControllerHarness) -> None:
-    """Something of every kind that the images' followers are told about."""
+    """Changes something of every kind that publishers are notified of."""
     controller = harness.controller
     done(controller.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="deleted")])))
     harness.create("created", 2, 3)
@@ -77,23 +77,26 @@ def change_everything(harness: ControllerHarness) -> None:
     harness.add_broker(4)
 
 
-def told(delta: MetadataDelta) -> dict[str, Any]:
+def summary_of(delta: MetadataDelta) -> dict[str, Any]:
     return {
         "deleted": {topic.name for topic in delta.topics.deleted.values()},
-        "changed": {each.name: each.changed for each in delta.topics.changed.values()},
-        "created": {each.name for each in delta.topics.changed.values() if each.created},
+        "changed": {topic_delta.name: topic_delta.changed for topic_delta in delta.topics.changed.values()},
+        "created": {topic_delta.name for topic_delta in delta.topics.changed.values() if topic_delta.created},
         "brokers": delta.brokers_changed,
     }
 
 
 def same(image: MetadataImage, other: MetadataImage) -> bool:
-    """Equal in everything that records say; topics compared by value."""
+    """True if the images have the same content; topics are compared by value."""
     topics = [
-        {name: (topic.topic_id, dict(topic.partitions)) for name, topic in each.topics.by_name.items()}
-        for each in (image, other)
+        {name: (topic.topic_id, dict(topic.partitions)) for name, topic in compared.topics.by_name.items()}
+        for compared in (image, other)
     ]
-    configs = [dict(each.configs.by_resource) for each in (image, other)]
-    rest = [(each.cluster, each.features, each.producer_ids, each.offset, each.epoch) for each in (image, other)]
+    configs = [dict(compared.configs.by_resource) for compared in (image, other)]
+    rest = [
+        (compared.cluster, compared.features, compared.producer_ids, compared.offset, compared.epoch)
+        for compared in (image, other)
+    ]
     return topics[0] == topics[1] and configs[0] == configs[1] and rest[0] == rest[1]
 
 
@@ -107,7 +110,7 @@ def test_a_follower_begins_with_what_is_there_and_advances_with_the_log(harness:
     assert same(follower.image, harness.image)
     # Many batches came at once, and were published at once.
     assert watcher.images == [follower.image]
-    assert told(watcher.deltas[0])["deleted"] == {"deleted"}
+    assert summary_of(watcher.deltas[0])["deleted"] == {"deleted"}
     harness.create("later")
     follower.advance()
     assert len(watcher.images) == 2
@@ -120,14 +123,14 @@ def test_a_leap_tells_the_same_as_the_steps(harness: ControllerHarness) -> None:
     change_everything(harness)
     follower.advance()
     leap = finish(step_between(before, harness.image))
-    assert told(leap) == told(watcher.deltas[0])
+    assert summary_of(leap) == summary_of(watcher.deltas[0])
     kept = ConfigResource(ResourceType.TOPIC, "kept")
     assert (
         leap.configs_changed
         == {kept}
         == watcher.deltas[0].configs_changed
         - {
-            # A deleted topic takes its configuration along, of which it had none.
+            # A deleted topic deletes its configuration, too; this topic had none.
             ConfigResource(ResourceType.TOPIC, "deleted")
         }
     )
@@ -136,7 +139,7 @@ def test_a_leap_tells_the_same_as_the_steps(harness: ControllerHarness) -> None:
 
 def test_nothing_is_told_of_a_leap_to_the_same_place(harness: ControllerHarness) -> None:
     delta = finish(step_between(harness.image, harness.image))
-    assert told(delta) == {"deleted": set(), "changed": {}, "created": set(), "brokers": set()}
+    assert summary_of(delta) == {"deleted": set(), "changed": {}, "created": set(), "brokers": set()}
     assert not delta.configs_changed | delta.features_changed | delta.acls_changed | delta.quotas_changed
 
 
@@ -152,8 +155,8 @@ def test_a_snapshot_in_the_place_of_records_is_published_as_one_change(
     follower.reload(is_followed=is_followed)
     assert same(follower.image, harness.image)
     (delta,) = watcher.deltas
-    assert told(delta)["deleted"] == {"deleted"}
-    assert told(delta)["created"] == {"created", "after-the-snapshot"}
+    assert summary_of(delta)["deleted"] == {"deleted"}
+    assert summary_of(delta)["created"] == {"created", "after-the-snapshot"}
     harness.create("and-on")
     follower.advance()
     assert same(follower.image, harness.image)
@@ -260,8 +263,8 @@ def test_a_snapshot_is_loaded_in_turns_and_published_as_a_whole(harness: Control
     assert follower.image.offset > snapshot_offset
     harness.virtual.scheduler.run()
     assert same(follower.image, harness.image)
-    assert told(watcher.deltas[0])["deleted"] == {"deleted"}
-    assert told(watcher.deltas[0])["created"] >= {"created", "large", "after"}
+    assert summary_of(watcher.deltas[0])["deleted"] == {"deleted"}
+    assert summary_of(watcher.deltas[0])["created"] >= {"created", "large", "after"}
     assert follower.publishers.failures == 0
 
 
@@ -365,7 +368,7 @@ def test_a_snapshot_before_an_open_transaction_does_not_lose_it(harness: Control
 
 
 def test_no_snapshot_is_written_inside_a_transaction(harness: ControllerHarness) -> None:
-    """It would have the first half nowhere, and a start from it would find an end without a beginning."""
+    """The snapshot would lack the first half, and a start from it would replay an end without a beginning."""
     config = BrokerConfig.embedded({"metadata.log.max.record.bytes.between.snapshots": "1"})
     follower = MetadataFollower(world=harness.world, log=harness.controller.log, config=config, cluster_id=CLUSTER_ID)
     append(harness, HALF)

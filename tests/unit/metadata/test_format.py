@@ -17,14 +17,14 @@ from tests.support.files import MemoryFiles
 
 
 def format_(files: MemoryFiles, *log_dirs: str, **fields: Any) -> FormattedStorage:
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "log_dirs": log_dirs,
         "metadata_log_dir": log_dirs[0],
         "node_id": 1,
         "random": Random(1),
         "now_ms": 5,
     }
-    return format_storage(files, **{**given, **fields})
+    return format_storage(files, **{**defaults, **fields})
 
 
 def test_a_new_cluster_gets_an_id_and_its_features() -> None:
@@ -124,7 +124,7 @@ def test_nothing_is_written_to_a_directory_that_another_node_holds() -> None:
     assert not files.exists("/a/bootstrap.checkpoint")
     lock.release()
     assert format_(files, "/a").is_new
-    # And the lock is free again for who opens the directory next.
+    # The lock of the directory is released.
     files.lock("/a/.lock").release()
 
 

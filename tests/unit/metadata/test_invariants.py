@@ -28,7 +28,7 @@ PARTITION = PartitionImage(replicas=(1, 2, 3), isr=(1, 2), leader=1, leader_epoc
 
 
 def broker(broker_id: int, **fields: Any) -> BrokerImage:
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "broker_id": broker_id,
         "broker_epoch": broker_id,
         "incarnation_id": Uuid(bytes(15) + bytes((broker_id,))),
@@ -38,7 +38,7 @@ def broker(broker_id: int, **fields: Any) -> BrokerImage:
         "fenced": False,
         "directories": (Uuid(bytes(14) + bytes((1, broker_id))),),
     }
-    return BrokerImage(**{**given, **fields})
+    return BrokerImage(**{**defaults, **fields})
 
 
 BROKERS = (broker(1), broker(2), broker(3, fenced=True))
@@ -56,14 +56,14 @@ def image(
     topic = TopicImage("t", TOPIC_ID, {0: partition})
     by_name: PersistentMap[str, TopicImage] = map_of("t", topic)
     by_id: PersistentMap[Uuid, TopicImage] = map_of(TOPIC_ID, topic)
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "cluster_id": "c",
         "offset": 20,
         "epoch": 2,
         "topics": TopicsImage(by_name=by_name, by_id=by_id),
-        "cluster": ClusterImage(brokers={each.broker_id: each for each in brokers}),
+        "cluster": ClusterImage(brokers={broker_image.broker_id: broker_image for broker_image in brokers}),
     }
-    return MetadataImage(**{**given, **fields})
+    return MetadataImage(**{**defaults, **fields})
 
 
 def changed(**fields: Any) -> PartitionImage:

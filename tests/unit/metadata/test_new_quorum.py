@@ -1,4 +1,4 @@
-"""Who votes first and with which features, as the flags of `storage format` say it."""
+"""The first voters and features, from the flags of `storage format`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_several_controllers_know_each_other_by_directory() -> None:
         (ReplicaKey(1, Uuid.parse(FIRST)), Endpoint("one", 9093)),
         (ReplicaKey(2, Uuid.parse(SECOND)), Endpoint("::1", 9094)),
     ]
-    # One that is not among them hears of them, and takes any directory.
+    # A node outside the voter set learns the voters, and may have any directory id.
     assert plan(config(node_id="3"), initial_controllers=BOTH)[1:] == (None,)
 
 

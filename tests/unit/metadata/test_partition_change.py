@@ -19,7 +19,7 @@ def directory(broker_id: int) -> Uuid:
 
 
 def partition(*replicas: int, **fields: Any) -> PartitionImage:
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "replicas": replicas,
         "isr": replicas,
         "leader": replicas[0],
@@ -27,11 +27,11 @@ def partition(*replicas: int, **fields: Any) -> PartitionImage:
         "partition_epoch": 9,
         "directories": tuple(directory(replica) for replica in replicas),
     }
-    return PartitionImage(**{**given, **fields})
+    return PartitionImage(**{**defaults, **fields})
 
 
 def change(before: PartitionImage, *, alive: tuple[int, ...] = (1, 2, 3, 4), **fields: Any) -> PartitionImage | None:
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "partition": before,
         "topic_id": TOPIC_ID,
         "partition_id": 0,
@@ -40,7 +40,7 @@ def change(before: PartitionImage, *, alive: tuple[int, ...] = (1, 2, 3, 4), **f
         "elr_enabled": True,
         "default_directory": directory,
     }
-    wanted = PartitionChange(**given)
+    wanted = PartitionChange(**arguments)
     for name, value in fields.items():
         setattr(wanted, name, value)
     record = wanted.build()
@@ -89,17 +89,17 @@ def test_without_eligible_leaders_the_in_sync_set_never_runs_empty() -> None:
 
 
 def test_the_last_known_leader_comes_back_recovering() -> None:
-    gone = partition(1, 2, isr=(), leader=-1, last_known_elr=(1,))
-    assert change(gone, alive=(2,)) is None
-    back = change(gone, alive=(1, 2))
+    offline = partition(1, 2, isr=(), leader=-1, last_known_elr=(1,))
+    assert change(offline, alive=(2,)) is None
+    back = change(offline, alive=(1, 2))
     assert back is not None
     assert (back.leader, back.isr, back.leader_recovery_state, back.last_known_elr) == (1, (1,), 1, ())
 
 
 def test_an_unclean_election_takes_any_live_replica() -> None:
-    gone = partition(1, 2, 3, isr=(1,), leader=-1)
-    assert change(gone, alive=(3,)) is None
-    after = change(gone, alive=(3,), election=Election.UNCLEAN)
+    offline = partition(1, 2, 3, isr=(1,), leader=-1)
+    assert change(offline, alive=(3,)) is None
+    after = change(offline, alive=(3,), election=Election.UNCLEAN)
     assert after is not None
     assert (after.leader, after.isr, after.elr, after.leader_recovery_state) == (3, (3,), (), 1)
 

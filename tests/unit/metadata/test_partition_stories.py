@@ -80,9 +80,9 @@ class Story:
                     break
         else:
             self.harness.virtual.clock.ms += 8000
-            for each in running:
-                if each != broker_id:
-                    self.harness.beat(each)
+            for running_id in running:
+                if running_id != broker_id:
+                    self.harness.beat(running_id)
             self.harness.virtual.clock.ms += 2000
             while done(self.harness.controller.fence_silent_brokers()):
                 pass
@@ -92,7 +92,7 @@ class Story:
         self.down[broker_id] = epoch
 
     def loses_everything(self, broker_id: int) -> bool:
-        """No rule helps when the last one that has it all loses its disk's end."""
+        """True if no other broker has all acknowledged records, or without ELR: no rule can prevent the loss."""
         whole = [broker for broker in BROKERS if broker != broker_id and self.held[broker] == self.acknowledged]
         return not self.elr or not whole
 
@@ -118,12 +118,12 @@ class Story:
             self.held[broker_id] = 0
 
     def step(self) -> None:
-        what = self.chance.choice(
+        action = self.chance.choice(
             [self.produce] * 3 + [self.shrink, self.expand, self.expand, self.stop, self.come_back, self.move]
         )
-        self.steps.append(what.__name__)
+        self.steps.append(action.__name__)
         before = partition(self.harness)
-        what()
+        action()
         now = partition(self.harness)
         self.forget_removed(set(before.replicas))
         self.check(before, now)
@@ -141,7 +141,7 @@ class Story:
         if now.leader >= 0 and self.held[now.leader] < self.acknowledged:
             assert now.leader_recovery_state == 1, self.steps
             self.acknowledged = self.held[now.leader]
-            self.held = {each: min(count, self.acknowledged) for each, count in self.held.items()}
+            self.held = {broker_id: min(count, self.acknowledged) for broker_id, count in self.held.items()}
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -1,4 +1,4 @@
-"""Where replicas go."""
+"""The placement of replicas."""
 
 from __future__ import annotations
 
@@ -107,5 +107,8 @@ def test_rounds_that_repeat_stay_even(brokers: int, factor: int, count: int) -> 
     assert len(placed) == count
     assert all(len(set(replicas)) == factor for replicas in placed)
     assert all(len({number % 2 for number in replicas}) == min(factor, 2) for replicas in placed)
-    for shares in (Counter(replicas[0] for replicas in placed), Counter(number for each in placed for number in each)):
+    for shares in (
+        Counter(replicas[0] for replicas in placed),
+        Counter(number for replicas in placed for number in replicas),
+    ):
         assert max(shares.values()) - min(shares.values()) <= factor

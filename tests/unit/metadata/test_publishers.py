@@ -1,4 +1,4 @@
-"""Those who are told of a new image are told whatever becomes of the others."""
+"""Every publisher is notified of a new image, also if another publisher fails."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ NOBODY: list[int] = []
 
 
 def created(index: int, **fields: Any) -> r.PartitionRecord:
-    given: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "partition_id": index,
         "topic_id": TOPIC,
         "replicas": ONE,
@@ -33,7 +33,7 @@ def created(index: int, **fields: Any) -> r.PartitionRecord:
         "partition_epoch": 0,
         "directories": DIRECTORIES,
     }
-    return r.PartitionRecord(**{**given, **fields})
+    return r.PartitionRecord(**{**defaults, **fields})
 
 
 def changed(index: int, **fields: Any) -> r.PartitionChangeRecord:
@@ -91,7 +91,7 @@ def test_few_records_are_kept_for_comparison(monkeypatch: pytest.MonkeyPatch) ->
     for index in range(20):
         value = encode_for(changed(index, leader=index % 5), METADATA_VERSION_LATEST)
         assert encode_for(decoder.decode(memoryview(value)), METADATA_VERSION_LATEST) == value
-        assert len(decoder._known) <= 3
+        assert len(decoder._templates) <= 3
 
 
 def test_a_value_is_malformed_after_a_record_that_ends_alike() -> None:

@@ -86,7 +86,7 @@ def alter(harness: ControllerHarness, kind: int, name: str, key: str, value: str
 
 
 def state_of(image: MetadataImage) -> MetadataImage:
-    """An image without what each start changes: its place in the log, and who the controller is."""
+    """An image without the parts that every start changes: its log position, and the controller."""
     cluster = image.cluster._replace(controllers={})
     return image._replace(offset=0, epoch=0, timestamp_ms=0, cluster=cluster)
 
@@ -277,7 +277,7 @@ def uncommitted_creations(times: int) -> tuple[ControllerHarness, list[Deferred[
 def test_a_decision_sees_what_is_not_committed_and_waits_for_it() -> None:
     harness, (first, second) = uncommitted_creations(2)
     assert not first.done
-    # It writes nothing, but says that the topic exists: it may not say so before that is true for good.
+    # The second response reports that the topic exists, so it waits until the creation is committed.
     assert not second.done
     harness.virtual.workers.run_all()
     assert first.result().topics[0].error_code == ErrorCode.NONE

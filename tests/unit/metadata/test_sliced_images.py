@@ -28,10 +28,10 @@ class Watcher:
 
 @pytest.fixture
 def harness() -> ControllerHarness:
-    made = ControllerHarness()
-    made.add_broker(1)
-    made.create("deleted", 2, 1)
-    return made
+    controller_harness = ControllerHarness()
+    controller_harness.add_broker(1)
+    controller_harness.create("deleted", 2, 1)
+    return controller_harness
 
 
 @pytest.fixture
@@ -44,9 +44,9 @@ def small_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def content(image: MetadataImage) -> list[dict[Any, Any]]:
-    """What the slices build."""
+    """The maps that the slices build."""
     maps = [*image.topics, image.configs.by_resource, *image.acls]
-    return [dict(each) for each in maps]
+    return [dict(mapping) for mapping in maps]
 
 
 class WorkOfATurn:
@@ -138,12 +138,12 @@ def test_slices_build_the_same_image() -> None:
     assert content(sliced) == content(whole)
     step = finish(step_between(first, sliced))
     assert step.topics.deleted == change.topics.deleted
-    assert {key: each.changed for key, each in step.topics.changed.items()} == {
-        key: each.changed for key, each in change.topics.changed.items()
+    assert {key: topic_delta.changed for key, topic_delta in step.topics.changed.items()} == {
+        key: topic_delta.changed for key, topic_delta in change.topics.changed.items()
     }
-    assert step.configs_changed == {one for one in change.configs_changed if first.configs.by_resource.get(one)} | {
-        one for one in change.configs_changed if whole.configs.by_resource.get(one)
-    }
+    assert step.configs_changed == {
+        resource for resource in change.configs_changed if first.configs.by_resource.get(resource)
+    } | {resource for resource in change.configs_changed if whole.configs.by_resource.get(resource)}
 
 
 @pytest.mark.usefixtures("small_turns")
@@ -156,12 +156,12 @@ def test_the_step_between_images_is_found_over_several_turns(monkeypatch: pytest
     looked = [0]
     get = PersistentMap.get
 
-    def count(found: Any, key: Any, default: Any = None) -> Any:
+    def count(searched: Any, key: Any, default: Any = None) -> Any:
         looked[0] += 1
-        return get(found, key, default)
+        return get(searched, key, default)
 
     monkeypatch.setattr(PersistentMap, "get", count)
-    monkeypatch.setattr(PersistentMap, "__contains__", lambda found, key: count(found, key) is not None)
+    monkeypatch.setattr(PersistentMap, "__contains__", lambda searched, key: count(searched, key) is not None)
     for before, after in ((full, empty), (empty, full), (full, full)):
         work = step_between(before, after)
         looked[0] = most = 0

@@ -36,7 +36,7 @@ COMPARISONS_MAX = 200_000
 def decide_create_acls(request: CreateAclsRequest, context: DecisionContext) -> Decision[CreateAclsResponse]:
     ensure_bounded(len(request.creations))
     existing = context.image.acls.ids
-    # By the ACL itself: an ACL that the request contains twice is created once.
+    # Records by ACL: an ACL that the request contains twice is created once.
     records: dict[AclEntry, AccessControlEntryRecord] = {}
     results: list[AclCreationResult] = []
     for creation in request.creations:

@@ -129,10 +129,10 @@ def _end_of_former_process(
         records += lost.records
     if is_new and not existing.fenced:
         # The broker has neither left nor been fenced. Its new process is fenced, so it must not lead.
-        known = {(record.topic_id, record.partition_id) for record in records}
-        gone = changes_of_leaving(context, broker_id, start=start)
-        records += [record for record in gone.records if (record.topic_id, record.partition_id) not in known]
-        return Portion(records, gone.place)
+        changed = {(record.topic_id, record.partition_id) for record in records}
+        leaving = changes_of_leaving(context, broker_id, start=start)
+        records += [record for record in leaving.records if (record.topic_id, record.partition_id) not in changed]
+        return Portion(records, leaving.place)
     return Portion(records, None)
 
 
@@ -147,8 +147,8 @@ def decide_broker_heartbeat(
     liveness = context.liveness
     caught_up = request.current_metadata_offset >= broker.broker_epoch
     if not broker.fenced and request.current_metadata_offset < liveness.fenced_offset(broker.broker_id):
-        # Its session has ended, and it is being fenced in portions. It does not know of the first ones yet, and would
-        # go on leading what others lead by now.
+        # The broker's session has ended, and it is being fenced in portions. It has not replayed the first portions
+        # yet, and would continue to lead partitions that already have other leaders.
         return Decision([], BrokerHeartbeatResponse(is_caught_up=caught_up, is_fenced=True))
     liveness.heard(broker.broker_id, now_ms=context.steady_ms, connection_id=context.connection_id)
     liveness.replayed(broker.broker_id, request.current_metadata_offset)
@@ -163,7 +163,7 @@ def decide_broker_heartbeat(
             return Decision(changes, BrokerHeartbeatResponse(), following=following)
     state = next_broker_state(broker, request, context)
     if state is BrokerState.UNFENCED and broker.fenced and set(broker.directories) & set(request.offline_log_dirs):
-        # No directory is left, which the registration cannot express.
+        # No online directory remains, which the registration cannot express.
         state = BrokerState.FENCED
     records, place = _state_records(broker, state, context, start)
     response = BrokerHeartbeatResponse(
@@ -224,10 +224,10 @@ def next_broker_state(broker: BrokerImage, request: BrokerHeartbeatRequest, cont
     if broker_has_leaderships(context.image, broker.broker_id):
         return BrokerState.CONTROLLED_SHUTDOWN
     needed = context.liveness.shutdown_offset(broker.broker_id)
-    others = (
+    offsets = (
         context.liveness.metadata_offset(other.broker_id) for other in context.image.brokers.values() if other.active
     )
-    return BrokerState.SHUTDOWN_NOW if all(offset >= needed for offset in others) else BrokerState.CONTROLLED_SHUTDOWN
+    return BrokerState.SHUTDOWN_NOW if all(offset >= needed for offset in offsets) else BrokerState.CONTROLLED_SHUTDOWN
 
 
 def silent_brokers(context: DecisionContext) -> list[int]:
@@ -245,9 +245,9 @@ def silent_brokers(context: DecisionContext) -> list[int]:
 def decide_fence_silent_brokers(
     context: DecisionContext, begun_with: int | None = None, start: Place = BEGINNING
 ) -> Decision[list[int]]:
-    """Fences one broker whose session has ended. The next call fences the next one, with the leaders already moved.
+    """Fences one broker whose session has ended. The next call fences the next broker, after these leaders have moved.
 
-    A broker that is heard between two portions, and knows what was taken from it, is not fenced.
+    A broker is not fenced if it sends a heartbeat between two portions and has replayed their changes.
     """
     silent = silent_brokers(context)[:1]
     if not silent:

@@ -45,7 +45,7 @@ def decide_alter_client_quotas(
     request: AlterClientQuotasRequest, context: DecisionContext
 ) -> Decision[AlterClientQuotasResponse]:
     """Refuses entities that occur more than once in the request, because the intended change is ambiguous."""
-    known = context.image.client_quotas.by_entity
+    by_entity = context.image.client_quotas.by_entity
     twice = repeated(_identity(entry) for entry in request.entries)
     records: list[ClientQuotaRecord] = []
     answers: dict[QuotaEntity, ResponseEntryData] = {}
@@ -59,7 +59,7 @@ def decide_alter_client_quotas(
         try:
             if entity in twice:
                 raise _invalid("the request names this entity more than once")
-            records += _records(entity, entry.ops, known.get(entity) or {})
+            records += _records(entity, entry.ops, by_entity.get(entity) or {})
         except KafkaError as error:
             answer.error_code, answer.error_message = error.code, error.message
     ensure_bounded(len(records))

@@ -12,6 +12,7 @@ from enum import IntEnum
 from functools import partial
 from typing import Any, TypeVar
 
+from ottla.metadata.controller.brokers import CORDONED_DIRECTORIES_LEVEL
 from ottla.metadata.controller.decision import Decision, DecisionContext, ensure_bounded, repeated
 from ottla.metadata.controller.elections import decide_unclean_elections
 from ottla.metadata.image import ConfigResource, ResourceType
@@ -39,6 +40,7 @@ from ottla.wire.messages.metadata_records import ClearElrRecord, ConfigRecord
 
 __all__ = [
     "AlterOperation",
+    "CORDONED_DIRECTORIES_KEY",
     "apply_operations",
     "check_broker_values",
     "decide_alter_configs",
@@ -51,6 +53,8 @@ A = TypeVar("A")
 Q = TypeVar("Q", incremental_alter_configs.AlterConfigsResource, alter_configs.AlterConfigsResource)
 
 UNCLEAN_ELECTION_KEY = "unclean.leader.election.enable"
+# A string of the protocol, and of the metadata log, is not longer. APPEND can make a longer value from two requests.
+VALUE_BYTES_MAX = 32767
 
 
 class AlterOperation(IntEnum):
@@ -58,6 +62,9 @@ class AlterOperation(IntEnum):
     DELETE = 1
     APPEND = 2
     SUBTRACT = 3
+
+
+CORDONED_DIRECTORIES_KEY = "cordoned.log.dirs"
 
 
 def decide_incremental_alter_configs(
@@ -141,12 +148,25 @@ def _alter_one(
         wanted = change(dict(present))
         _check_values(target, present, wanted, context)
         changes = _records(target, present, wanted, named)
+        _check_cordoning(target, changes, context)
         changes += _eligibility_records(changes, context)
     except KafkaError as error:
         return error.code, error.message
     records += changes
     ensure_bounded(len(records))
     return ErrorCode.NONE, None
+
+
+def _check_cordoning(target: ConfigResource, changes: list[Any], context: DecisionContext) -> None:
+    """Refuses to cordon directories (KIP-1066) at a level at which heartbeats do not report them."""
+    level = context.image.features.metadata_version
+    if target.type != ResourceType.BROKER or level >= CORDONED_DIRECTORIES_LEVEL:
+        return
+    if any(change.name == CORDONED_DIRECTORIES_KEY for change in changes):
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"{CORDONED_DIRECTORIES_KEY} needs metadata.version {CORDONED_DIRECTORIES_LEVEL}; it is {level}",
+        )
 
 
 def _records(
@@ -199,7 +219,7 @@ def _check_resource(target: ConfigResource, context: DecisionContext) -> None:
             )
         # Controllers have configurations of the same type, which are changed in the same way.
         nodes = (context.image.brokers, context.image.cluster.controllers)
-        if target.name and not any(int(target.name) in known for known in nodes):
+        if target.name and not any(int(target.name) in registered for registered in nodes):
             raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"broker {target.name} is not registered")
     elif target.type in (ResourceType.GROUP, ResourceType.CLIENT_METRICS):
         if not target.name:
@@ -210,9 +230,20 @@ def _check_resource(target: ConfigResource, context: DecisionContext) -> None:
         )
 
 
+def _check_lengths(present: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+    for name, text in wanted.items():
+        # A character has at most four bytes.
+        if present.get(name) != text and len(text) * 4 > VALUE_BYTES_MAX and len(text.encode()) > VALUE_BYTES_MAX:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"the value of {name} would have {len(text.encode())} bytes; at most {VALUE_BYTES_MAX} are allowed",
+            )
+
+
 def _check_values(
     target: ConfigResource, present: Mapping[str, str], wanted: Mapping[str, str], context: DecisionContext
 ) -> None:
+    _check_lengths(present, wanted)
     if target.type == ResourceType.TOPIC:
         validate_topic_overrides(context.config, wanted, unchanged=present)
     elif target.type == ResourceType.GROUP:
@@ -288,12 +319,12 @@ def _list_operation(
     if present is None and key.default is not REQUIRED:
         present = format_value(key.default)  # type: ignore[arg-type]
     parts = [part.strip() for part in (present or "").split(",") if part.strip()]
-    given = [part.strip() for part in value.split(",") if part.strip()]
+    operands = [part.strip() for part in value.split(",") if part.strip()]
     if operation is AlterOperation.APPEND:
         present_parts = frozenset(parts)
-        parts += [part for part in given if part not in present_parts]
+        parts += [part for part in operands if part not in present_parts]
     else:
-        removed = frozenset(given)
+        removed = frozenset(operands)
         parts = [part for part in parts if part not in removed]
     return ",".join(parts)
 

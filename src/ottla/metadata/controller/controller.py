@@ -12,7 +12,7 @@ immutable, so a refused append is rolled back by dropping the new image. When th
 the last committed image and refuses every request. A decision without records may have read uncommitted state, so its
 answer waits until all earlier decisions are committed.
 
-`ask` is the way in for requests: it looks up the decision of the request's API (`decisions`) and submits it.
+`ask` is the entry point for requests: it looks up the decision of the request's API (`decisions`) and submits it.
 
 Several controllers form a quorum, and the controller on the quorum's leader is active. The other controllers replay its
 records, so that any of them can continue from the same image when it is elected (`activate`). A controller that loses
@@ -112,10 +112,10 @@ class Controller:
         return controller
 
     def activate(self) -> None:
-        """This node leads the quorum: takes decisions from now on. An empty log gets the records of a new cluster.
+        """Makes the controller active: this node leads the quorum. An empty log gets the records of a new cluster.
 
         Those records may be uncommitted when this returns. Later decisions are answered after their commit. Raises
-        OSError if the log cannot be read, and is not active then.
+        OSError if the log cannot be read, and stays inactive then.
         """
         assert not self.is_active, "it is active already"
         self.advance()
@@ -141,7 +141,7 @@ class Controller:
             self._write_first()
 
     def _first_records(self) -> list[Message]:
-        """What comes before every decision of this leadership."""
+        """The records that precede every decision of this leadership."""
         first: list[Message] = []
         if self._replayer.in_transaction:
             # The previous leader did not end its transaction, so none of its records take effect.
@@ -162,7 +162,7 @@ class Controller:
             self._follower.advance(in_turns=in_turns)
 
     def advance_with(self, on_more: Callable[[], object]) -> None:
-        """What is called when `advance` has left records for a later turn of the loop."""
+        """Sets the callback for the case that `advance` has left records for a later turn of the loop."""
         self._follower.on_more = on_more
 
     def reload(self, *, is_followed: bool) -> None:
@@ -184,7 +184,7 @@ class Controller:
         return self._failure is not None
 
     def connect_quorum(self, kraft_version: KraftVersion) -> None:
-        """From now on UpdateFeatures can raise `kraft.version`."""
+        """Connects the quorum's feature, so that UpdateFeatures can raise `kraft.version`."""
         self._kraft_version = kraft_version
 
     @property
@@ -226,7 +226,7 @@ class Controller:
     def ask(self, request: Request[M], context: ControllerContext | None = None) -> Deferred[M]:
         """Decides a request; see `submit`. The request must be one of `DECISIONS`."""
         decide = DECISIONS[request.API_KEY]
-        return self.submit(lambda given: decide(request, given), context)
+        return self.submit(lambda decision_context: decide(request, decision_context), context)
 
     def fence_silent_brokers(self, *, held_up_ms: int = 0) -> Deferred[list[int]]:
         """Fences at most one broker whose session has ended, which bounds the cost of a call; resolves with its id.
@@ -374,7 +374,7 @@ class Controller:
         size_bytes = sum(map(len, values))
         if size_bytes > DECISION_BYTES_MAX:
             raise too_large(size_bytes)
-        # Replayed before it is appended: a record that cannot be replayed must never reach the log.
+        # Records are replayed before they are appended: a record that cannot be replayed must never reach the log.
         delta, image = self._replayer.replay(
             decision.records,
             last_offset=context.next_offset + len(values) - 1,

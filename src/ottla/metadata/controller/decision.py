@@ -68,7 +68,7 @@ class DecisionContext(NamedTuple):
     liveness: Liveness
     # Monotonic milliseconds for sessions; `now_ms` is wall-clock time.
     steady_ms: int = 0
-    # Tells for a topic whether the caller may see its configuration.
+    # True for a topic whose configuration the caller may see.
     may_describe_configs: Callable[[str], bool] = lambda _name: True
     # The version of the request; some error codes depend on it.
     api_version: int = 32767
@@ -100,7 +100,7 @@ class Decision(BaseDecision[R]):
     ) -> None:
         super().__init__(records, response, following=following)
         assert later is None or records, "a portion changes something"
-        # As `following`, in a later turn of the loop: the next portion of a change that is too large for one turn.
+        # Like `following`, in a later turn of the loop: the next portion of a change that is too large for one turn.
         # Other requests are decided in between. It may never come (a new controller, a full disk).
         self.later = later
         # Runs after the commit and provides the response instead of `response`.

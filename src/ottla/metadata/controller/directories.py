@@ -96,7 +96,7 @@ def _assign(
             merged = Located(topic, partition_id, merge_partition_change(partition, record))
             record = without_replica(merged, broker.broker_id, context, has_begun_anew=not has_failed) or record
             if record.directories is None:
-                # Otherwise the change completes a reassignment, and has the directories of the replicas that stay.
+                # Otherwise the change completes a reassignment, and has the directories of the remaining replicas.
                 record.directories = directories
     records.append(record)
     return ErrorCode.NONE

@@ -3,7 +3,7 @@
 ElectLeaders requests preferred or unclean elections for all or some partitions (KIP-183, KIP-460). Timers return
 leadership to preferred replicas (`auto.leader.rebalance.enable`), and elect leaders for partitions without one where
 `unclean.leader.election.enable` accepts the loss of records. A decision by timer makes a bounded number of changes and
-tells whether more may be left.
+returns whether more changes may remain.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any
 from ottla.metadata.controller.decision import Decision, DecisionContext, ensure_bounded
 from ottla.metadata.controller.effective_config import is_unclean_election_enabled
 from ottla.metadata.controller.partition_change import Election
-from ottla.metadata.controller.partitions import Located, all_partitions, change_of, leader_test
-from ottla.metadata.image import NO_LEADER
+from ottla.metadata.controller.partitions import Located, change_of, leader_test
+from ottla.metadata.controller.sweeps import sweep
+from ottla.metadata.image import NO_LEADER, PartitionImage, TopicImage
 from ottla.metadata.topics_delta import NO_LEADER_CHANGE
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.elect_leaders import (
@@ -27,7 +28,6 @@ from ottla.wire.messages.elect_leaders import (
 from ottla.wire.messages.metadata_records import PartitionChangeRecord
 
 __all__ = [
-    "ELECTIONS_PER_LOOK_MAX",
     "decide_balance_leaders",
     "decide_elect_leaders",
     "decide_unclean_elections",
@@ -35,9 +35,6 @@ __all__ = [
 
 PREFERRED_ELECTION = 0
 UNCLEAN_ELECTION = 1
-
-# Apache Kafka's number: a batch of this size is written and replayed in a few milliseconds.
-ELECTIONS_PER_LOOK_MAX = 1000
 
 
 def decide_elect_leaders(request: ElectLeadersRequest, context: DecisionContext) -> Decision[ElectLeadersResponse]:
@@ -47,7 +44,7 @@ def decide_elect_leaders(request: ElectLeadersRequest, context: DecisionContext)
     records: list[Any] = []
     response = ElectLeadersResponse()
     topics = context.image.topics
-    everything = request.topic_partitions is None
+    elects_all = request.topic_partitions is None
     wanted: Iterable[tuple[str, Iterable[int]]]
     if request.topic_partitions is None:
         wanted = [(name, sorted(topics.by_name[name].partitions)) for name in sorted(topics.by_name)]
@@ -59,7 +56,7 @@ def decide_elect_leaders(request: ElectLeadersRequest, context: DecisionContext)
         for partition_id in partition_ids:
             code, message = _elect_named(name, partition_id, election, context, records)
             # A request for all partitions is answered with the elections that succeeded or failed.
-            if not everything or code is not ErrorCode.ELECTION_NOT_NEEDED:
+            if not elects_all or code is not ErrorCode.ELECTION_NOT_NEEDED:
                 results.partition_result.append(
                     PartitionResult(partition_id=partition_id, error_code=code, error_message=message)
                 )
@@ -68,32 +65,33 @@ def decide_elect_leaders(request: ElectLeadersRequest, context: DecisionContext)
 
 
 def decide_balance_leaders(context: DecisionContext) -> Decision[bool]:
-    """Returns leadership to preferred replicas that are in sync again; true if the limit was reached."""
-    records: list[Any] = []
-    for located in all_partitions(context.image):
-        if located.partition.leader != located.partition.preferred_leader:
-            record = _elect(located, Election.PREFERRED, context)
-            if record is not None:
-                records.append(record)
-            if len(records) == ELECTIONS_PER_LOOK_MAX:
-                break
-    return Decision(records, len(records) == ELECTIONS_PER_LOOK_MAX)
+    """Returns leadership to preferred replicas that are in sync again; true if more changes remain."""
+
+    def imbalanced(topic: TopicImage) -> list[tuple[int, PartitionImage]]:
+        return [
+            (partition_id, partition)
+            for partition_id, partition in topic.partitions.items()
+            if partition.leader != partition.preferred_leader
+        ]
+
+    portion = sweep(context, (imbalanced,), lambda located: _elect(located, Election.PREFERRED, context))
+    return Decision(portion.records, portion.place is not None)
 
 
 def decide_unclean_elections(context: DecisionContext) -> Decision[bool]:
-    """Elects leaders outside the in-sync replicas where that is allowed; true if the limit was reached."""
-    records: list[Any] = []
-    for located in all_partitions(context.image):
-        if located.partition.leader != NO_LEADER:
-            continue
-        if not is_unclean_election_enabled(context.config, context.image.configs.of_topic(located.topic.name)):
-            continue
-        record = _elect(located, Election.UNCLEAN, context)
-        if record is not None:
-            records.append(record)
-        if len(records) == ELECTIONS_PER_LOOK_MAX:
-            break
-    return Decision(records, len(records) == ELECTIONS_PER_LOOK_MAX)
+    """Elects leaders outside the in-sync replicas where that is allowed; true if more changes remain."""
+
+    def leaderless(topic: TopicImage) -> list[tuple[int, PartitionImage]]:
+        without_leader = [
+            (partition_id, partition)
+            for partition_id, partition in topic.partitions.items()
+            if partition.leader == NO_LEADER
+        ]
+        overrides = context.image.configs.of_topic(topic.name)
+        return without_leader if without_leader and is_unclean_election_enabled(context.config, overrides) else []
+
+    portion = sweep(context, (leaderless,), lambda located: _elect(located, Election.UNCLEAN, context))
+    return Decision(portion.records, portion.place is not None)
 
 
 def _elect_named(

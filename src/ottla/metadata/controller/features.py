@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
+from ottla.metadata.controller.cluster import CONTROLLER_REGISTRATION_LEVEL
 from ottla.metadata.controller.decision import Decision, DecisionContext, KraftVersion
 from ottla.metadata.image import ResourceType
 from ottla.metadata.versions import METADATA_VERSION, feature_dependencies, loses_metadata, supported_features
@@ -30,7 +31,7 @@ __all__ = ["UpgradeType", "check_direction", "decide_update_features"]
 ELIGIBLE_LEADER_REPLICAS = "eligible.leader.replicas.version"
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 
-# Kafka's tool and its tests expect these texts word for word; see docs/decisions/0005-sentences-on-the-wire.md.
+# Kafka's tool and tests expect these texts word for word; see docs/decisions/0005-sentences-on-the-wire.md.
 ALL_OR_NOTHING = "The update failed for all features since the following feature had an error:"
 NOT_ASKED_TO_GO_DOWN = (
     "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe downgrade."
@@ -80,13 +81,13 @@ def _level_records(updates: Sequence[FeatureUpdateKey], context: DecisionContext
         **{update.feature: update.max_version_level for update in updates},
     }
     records: list[Any] = []
-    seen: set[str] = set()
+    updated: set[str] = set()
     for update in updates:
-        if update.feature in seen:
+        if update.feature in updated:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"{update.feature} is given more than once")
-        seen.add(update.feature)
+        updated.add(update.feature)
         records += _update_one(update, proposed, context)
-    if proposed.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0 and ELIGIBLE_LEADER_REPLICAS in seen:
+    if proposed.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0 and ELIGIBLE_LEADER_REPLICAS in updated:
         records = [*_shared_min_insync_replicas(context), *records]
     return records
 
@@ -159,6 +160,10 @@ def _check_supported(name: str, wanted: int, context: DecisionContext) -> None:
         least, most = features.get(name, (0, 0))
         if not least <= wanted <= most:
             raise _refusal(name, wanted, f"{kind} {node_id} has the levels {least} to {most}")
+    if image.features.metadata_version >= CONTROLLER_REGISTRATION_LEVEL:
+        for voter in sorted(context.config.quorum_voters):
+            if voter != context.config.node_id and voter not in image.cluster.controllers:
+                raise _refusal(name, wanted, f"controller {voter} has not registered, and may not support it")
 
 
 def _shared_min_insync_replicas(context: DecisionContext) -> list[Any]:

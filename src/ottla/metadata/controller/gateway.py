@@ -1,4 +1,4 @@
-"""How a node asks the active controller: one method, wherever the controller runs.
+"""The interface to the active controller: one method, wherever the controller runs.
 
 `ControllerGateway.ask` is implemented three times: by the controller of this process (`Controller`), by the client of a
 controller on another node (`ottla.broker.remote_controller`), and by the router between the two on a node with the
@@ -33,10 +33,10 @@ class Caller(NamedTuple):
 
 
 class ControllerContext(NamedTuple):
-    """What the controller has to know about a request besides its body."""
+    """The context of a request: everything that the controller needs besides the body."""
 
     api_version: int = 32767
-    # Tells for a topic whether the caller may see its configuration; None allows every topic.
+    # True for a topic whose configuration the caller may see; None allows every topic.
     may_describe_configs: Callable[[str], bool] | None = None
     # None for a request of the node itself.
     caller: Caller | None = None

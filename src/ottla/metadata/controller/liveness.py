@@ -17,7 +17,7 @@ _LOST_CONNECTION_SHARE = 2
 
 
 class Liveness:
-    """The sessions by broker id. A broker without a session was never heard, or its session was ended."""
+    """The sessions by broker id. A broker without a session never sent a heartbeat, or its session was ended."""
 
     __slots__ = (
         "_connections",
@@ -43,7 +43,7 @@ class Liveness:
         self._shutdown_offsets: dict[int, int] = {}
         # The last offset of the decision that fenced a broker.
         self._fenced_offsets: dict[int, int] = dict.fromkeys(fenced, fenced_offset)
-        # Unfenced brokers for which not all partitions without a leader were looked at.
+        # Unfenced brokers for which not all partitions without a leader have been examined.
         self._may_lead_more: set[int] = set()
 
     def heard(self, broker_id: int, *, now_ms: int, connection_id: str = "") -> None:
@@ -70,7 +70,7 @@ class Liveness:
         self._fenced_offsets[broker_id] = offset
 
     def leads_all(self, broker_id: int, *, is_certain: bool) -> None:
-        """Whether the broker leads all partitions without a leader that it can lead."""
+        """Notes whether it is certain that no partition without a leader remains that the broker can lead."""
         if is_certain:
             self._may_lead_more.discard(broker_id)
         else:
@@ -117,7 +117,7 @@ class Liveness:
         return self._shutdown_offsets.get(broker_id, 0)
 
     def may_lead_more(self, broker_id: int) -> bool:
-        """Whether partitions without a leader may wait for this unfenced broker."""
+        """True if partitions without a leader may wait for this unfenced broker."""
         return broker_id in self._may_lead_more
 
     def fenced_offset(self, broker_id: int) -> int:

@@ -31,7 +31,7 @@ class Election(Enum):
     PREFERRED = "preferred"
     # The present leader if it can lead, otherwise the first replica that can.
     ONLINE = "online"
-    # As ONLINE; if no such replica can lead, any live replica.
+    # Like ONLINE; if no such replica can lead, any live replica.
     UNCLEAN = "unclean"
 
 
@@ -160,8 +160,10 @@ class PartitionChange:
     def _set_assignment(self, target: _Target, record: PartitionChangeRecord) -> None:
         partition = self.partition
         if self.has_directories:
-            known = dict(zip(partition.replicas, partition.directories, strict=False))
-            directories = tuple(known.get(replica) or self.default_directory(replica) for replica in target.replicas)
+            directory_of = dict(zip(partition.replicas, partition.directories, strict=False))
+            directories = tuple(
+                directory_of.get(replica) or self.default_directory(replica) for replica in target.replicas
+            )
             if target.replicas != partition.replicas and directories != partition.directories:
                 record.directories = list(directories)
         if target.replicas != partition.replicas:

@@ -6,7 +6,7 @@ Leaders report changes of their in-sync replicas (AlterPartition), and brokers t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ottla.metadata.controller.decision import Decision, DecisionContext, default_directory
@@ -27,7 +27,6 @@ from ottla.wire.messages.metadata_records import PartitionChangeRecord
 
 __all__ = [
     "Located",
-    "all_partitions",
     "broker_has_leaderships",
     "change_of",
     "check_broker_epoch",
@@ -84,7 +83,7 @@ def decide_alter_partition(
                 records.append(record)
                 partition = merge_partition_change(partition, record)
                 if record.leader not in (NO_LEADER_CHANGE, request.broker_id):
-                    # The change completed a reassignment that moves the leader. The old leader learns it from the
+                    # The change completed a reassignment that moves the leader. The old leader gets it from the
                     # metadata.
                     answer.partitions.append(_refused(wanted, ErrorCode.NEW_LEADER_ELECTED))
                     continue
@@ -129,12 +128,6 @@ def broker_has_leaderships(image: MetadataImage, broker_id: int) -> bool:
         for topic in image.topics.by_name.values()
         for partition in topic.partitions.values()
     )
-
-
-def all_partitions(image: MetadataImage) -> Iterator[Located]:
-    for topic in sorted(image.topics.by_name.values()):
-        for partition_id in sorted(topic.partitions):
-            yield Located(topic, partition_id, topic.partitions[partition_id])
 
 
 def leader_test(image: MetadataImage, partition: PartitionImage, *, added: int = NO_LEADER) -> Callable[[int], bool]:

@@ -6,8 +6,8 @@ and further leaders follow around the ring. Followers are the next brokers aroun
 this assignment, one per rack until every rack has one. This spreads leaders and replicas evenly, and the loss of a rack
 takes at most one replica of a partition if there are enough racks.
 
-Brokers that tell clients the same host name are processes of one machine, which fails as a whole: a partition has one
-replica on a machine as long as there are others. Racks count after that.
+Brokers that advertise the same host name are processes of one machine, which fails as a whole: a partition has one
+replica on a machine as long as other machines are available. Machines take precedence over racks.
 
 Fenced brokers come last: they are used only if the replication factor cannot be met without them, and they never lead.
 """

@@ -9,7 +9,7 @@ from the metadata.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ottla.metadata.controller.decision import Decision, DecisionContext, ensure_bounded
@@ -17,6 +17,7 @@ from ottla.metadata.controller.effective_config import is_unclean_election_enabl
 from ottla.metadata.controller.partitions import Located, change_of, leader_test
 from ottla.metadata.controller.topics import check_manual_assignment
 from ottla.metadata.image import PartitionImage, TopicImage
+from ottla.metadata.topics_delta import merge_partition_change
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -41,6 +42,8 @@ def decide_alter_partition_reassignments(
 ) -> Decision[AlterPartitionReassignmentsResponse]:
     """Every partition succeeds or fails independently."""
     records: list[Any] = []
+    # A partition that the request repeats is decided on the result of its earlier change, as in separate requests.
+    changed: dict[tuple[str, int], PartitionImage] = {}
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change, error_message=None
     )
@@ -51,12 +54,14 @@ def decide_alter_partition_reassignments(
             result = ReassignablePartitionResponse(partition_index=wanted.partition_index, error_message=None)
             answer.partitions.append(result)
             try:
-                record = _alter(topic.name, wanted, context, may_change_factor=request.allow_replication_factor_change)
+                located = _located(topic.name, wanted.partition_index, changed, context)
+                record = _alter(located, wanted, context, may_change_factor=request.allow_replication_factor_change)
             except KafkaError as error:
                 result.error_code, result.error_message = error.code, error.message
                 continue
             if record is not None:
                 records.append(record)
+                changed[topic.name, wanted.partition_index] = merge_partition_change(located.partition, record)
     ensure_bounded(len(records))
     return Decision(records, response)
 
@@ -90,23 +95,27 @@ def decide_list_partition_reassignments(
     return Decision([], response)
 
 
-def _alter(
-    name: str, wanted: ReassignablePartition, context: DecisionContext, *, may_change_factor: bool
-) -> PartitionChangeRecord | None:
+def _located(
+    name: str, partition_id: int, changed: Mapping[tuple[str, int], PartitionImage], context: DecisionContext
+) -> Located:
+    """The partition with the earlier changes of the request. Raises UNKNOWN_TOPIC_OR_PARTITION."""
     topic = context.image.topics.by_name.get(name)
-    partition = None if topic is None else topic.partitions.get(wanted.partition_index)
+    partition = None if topic is None else topic.partitions.get(partition_id)
     if topic is None or partition is None:
-        raise KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {name}-{wanted.partition_index} does not exist"
-        )
-    located = Located(topic, wanted.partition_index, partition)
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {name}-{partition_id} does not exist")
+    return Located(topic, partition_id, changed.get((name, partition_id), partition))
+
+
+def _alter(
+    located: Located, wanted: ReassignablePartition, context: DecisionContext, *, may_change_factor: bool
+) -> PartitionChangeRecord | None:
     if wanted.replicas is None:
         return _cancel(located, context)
     check_manual_assignment(
         wanted.replicas, context.image, partition=wanted.partition_index, size=None, needs_active=False
     )
     if not may_change_factor:
-        _check_factor(partition, wanted.replicas)
+        _check_factor(located.partition, wanted.replicas)
     return _reassign(located, wanted.replicas, context)
 
 
@@ -133,7 +142,7 @@ def _cancel(located: Located, context: DecisionContext) -> PartitionChangeRecord
     if not replicas:
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, "no replica would be left")
     if not isr:
-        # Only added replicas are in sync, so the leader must be one of the others, which may lose records.
+        # Only added replicas are in sync, so the leader must be a remaining replica, which may lose records.
         if not is_unclean_election_enabled(context.config, context.image.configs.of_topic(located.topic.name)):
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -147,7 +156,7 @@ def _cancel(located: Located, context: DecisionContext) -> PartitionChangeRecord
 
 
 def _check_factor(partition: PartitionImage, wanted: Sequence[int]) -> None:
-    """The present factor is that of an active reassignment as if it had completed (KIP-860)."""
+    """Checks the replication factor. An active reassignment counts as completed (KIP-860)."""
     present = len(set(partition.replicas) - set(partition.removing_replicas))
     if present != len(wanted):
         raise KafkaError(

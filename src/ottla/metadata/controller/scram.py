@@ -42,7 +42,7 @@ def decide_alter_user_scram_credentials(
     ensure_bounded(len(changes))
     named_twice = repeated(change.name for change in changes)
     records: list[ScramRecord] = []
-    # By user, so that a user that occurs twice gets one result.
+    # Results by user, so that a user that occurs twice gets one result.
     results: dict[str, AlterUserScramCredentialsResult] = {}
     for change in changes:
         # An error of the first occurrence takes precedence over the duplicate.

@@ -7,16 +7,16 @@ partition changes, and the next decision continues in a later turn of the loop (
 | order | why |
 |---|---|
 | partitions that the broker leads | clients wait for their new leaders |
-| in-sync sets that it leaves | nobody waits: a leader commits without it once it is removed |
+| in-sync sets that it leaves | a leader commits without the broker once it is removed |
 | the record of the broker itself (fenced, removed, registered again) | no image shows a leader on a fenced broker |
 
-The record of the broker comes last, with the last portion. Until then the broker is what it was. So another controller
-that takes over in between finds a silent broker like any other and fences it. A broker that is heard again keeps what
-was not taken from it, and gets back into the other in-sync sets when it has caught up. Partitions that are left without
-a leader are given to it with its next heartbeat (`Liveness.may_lead_more`).
+The record of the broker comes last, with the last portion. Until then the broker keeps its state. So another controller
+that takes over in between treats the broker as any silent broker and fences it. A broker that sends a heartbeat again
+keeps its remaining partitions, and rejoins the other in-sync sets when it has caught up. With its next heartbeat it
+becomes the leader of partitions that were left without a leader (`Liveness.may_lead_more`).
 
-Requests are decided between two portions, and may give the broker new replicas. Therefore the last portion is one that
-has looked at all partitions.
+Requests are decided between two portions, and may give the broker new replicas. Therefore the last portion has to be
+one that has examined all partitions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,15 @@ from ottla.metadata.image import NO_LEADER, PartitionImage, TopicImage
 from ottla.model.ids import Uuid
 from ottla.wire.messages.metadata_records import PartitionChangeRecord
 
-__all__ = ["BEGINNING", "CHANGES_PER_DECISION", "Place", "Portion", "changes_of_leaving", "changes_of_returning"]
+__all__ = [
+    "BEGINNING",
+    "CHANGES_PER_DECISION",
+    "Place",
+    "Portion",
+    "changes_of_leaving",
+    "changes_of_returning",
+    "sweep",
+]
 
 # A decision of this size takes about six milliseconds, and as long on every node that replays it.
 CHANGES_PER_DECISION = 1000
@@ -39,7 +47,7 @@ _Found = list[tuple[int, PartitionImage]]
 
 
 class Place(NamedTuple):
-    """Where a portion begins: at a topic, in the pass over led or over all partitions."""
+    """The begin of a portion: a topic, in the pass over led or over all partitions."""
 
     step: int
     topic: str
@@ -50,7 +58,7 @@ BEGINNING = Place(0, "")
 
 class Portion(NamedTuple):
     records: list[Any]
-    # Where the next portion begins; None if this is the last one.
+    # The begin of the next portion; None if this is the last portion.
     place: Place | None
 
 
@@ -62,7 +70,7 @@ def changes_of_leaving(
     directories: Collection[Uuid] | None = None,
     start: Place = BEGINNING,
 ) -> Portion:
-    """The changes without this broker: it leaves all in-sync sets and leads nothing.
+    """The changes that take all leaderships from this broker and remove it from all in-sync sets.
 
     A broker that `stopped_uncleanly` also ceases to be eligible, because it may have lost its newest records. With
     `directories`, only replicas in these directories are concerned.
@@ -95,12 +103,12 @@ def changes_of_leaving(
             change.stopped_uncleanly = (broker_id,)
         return change.build()
 
-    portion = _sweep(context, (led, followed), change, start)
+    portion = sweep(context, (led, followed), change, start)
     if portion.place is None and start != BEGINNING:
         if portion.records:
             portion = portion._replace(place=BEGINNING)
         else:
-            portion = _sweep(context, (led, followed), change, BEGINNING)
+            portion = sweep(context, (led, followed), change, BEGINNING)
     if portion.place is not None:
         # If the broker stays after all, partitions that have no other replica in sync wait for it.
         context.liveness.leads_all(broker_id, is_certain=False)
@@ -108,9 +116,10 @@ def changes_of_leaving(
 
 
 def changes_of_returning(context: DecisionContext, broker_id: int, *, start: Place = BEGINNING) -> Portion:
-    """The changes of partitions without a leader: this broker may lead them, although the image may show it fenced.
+    """The changes of partitions without a leader that this broker may lead, although the image may show it fenced.
 
-    Only this one: another broker may be about to be fenced, and would get back what that has just taken from it.
+    Other brokers are not considered: one of them may be about to be fenced, and would regain partitions that it has
+    just lost.
     """
 
     def leaderless(topic: TopicImage) -> _Found:
@@ -120,14 +129,14 @@ def changes_of_returning(context: DecisionContext, broker_id: int, *, start: Pla
         may_lead = leader_test(context.image, located.partition, added=broker_id)
         return change_of(located, context, lambda replica: replica == broker_id and may_lead(replica)).build()
 
-    return _sweep(context, (leaderless,), change, start)
+    return sweep(context, (leaderless,), change, start)
 
 
-def _sweep(
+def sweep(
     context: DecisionContext,
     passes: Iterable[Callable[[TopicImage], _Found]],
     change: Callable[[Located], PartitionChangeRecord | None],
-    start: Place,
+    start: Place = BEGINNING,
 ) -> Portion:
     """Thousands of partitions of a topic have the same replicas, leader and directories: one is decided for all."""
     records: list[Any] = []
@@ -142,7 +151,7 @@ def _sweep(
             topic = by_name[name]
             decided: dict[tuple[Any, ...], PartitionChangeRecord | None] = {}
             for partition_id, partition in find(topic):
-                # Everything but the epochs. Equal directories are mostly one object, and the image keeps it alive.
+                # All fields except the epochs. Equal directories are mostly one object, which the image keeps alive.
                 key = (*partition[:3], id(partition.directories), *partition[6:])
                 if key in decided:
                     example = decided[key]

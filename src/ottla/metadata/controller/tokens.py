@@ -52,7 +52,7 @@ def decide_create_delegation_token(
         response.token_requester_principal_type, _, response.token_requester_principal_name = requester.partition(":")
     response.error_code = _unavailable(context)
     if not response.error_code and (
-        response.principal_type != "User" or any(each.principal_type != "User" for each in request.renewers)
+        response.principal_type != "User" or any(renewer.principal_type != "User" for renewer in request.renewers)
     ):
         response.error_code = ErrorCode.INVALID_PRINCIPAL_TYPE
     if response.error_code:
@@ -154,12 +154,12 @@ def _requester(context: DecisionContext) -> str:
 
 
 def _find(code: bytes, context: DecisionContext) -> DelegationTokenImage | None:
-    """The token with this HMAC. Every token is compared, so that the time tells nothing about the others."""
-    secret, found = _secret(context), None
+    """The token with this HMAC. Every token is compared, so that the time reveals nothing about other tokens."""
+    secret, match = _secret(context), None
     for token in context.image.delegation_tokens.values():
         if hmac.compare_digest(token_hmac(secret, token.token_id), code):
-            found = token
-    return found
+            match = token
+    return match
 
 
 def _is_expired(token: DelegationTokenImage, context: DecisionContext) -> bool:

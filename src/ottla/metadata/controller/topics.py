@@ -336,28 +336,28 @@ def _automatic_assignments(topic: CreatableTopic, shared: _TopicRequest) -> Assi
 def _partition_records(topic_id: Uuid, assignments: Mapping[int, Sequence[int]], shared: _TopicRequest) -> list[Any]:
     """The records of new partitions: active replicas are in sync, and the first of them leads.
 
-    Partitions with the same replicas share their lists, which nobody changes after a decision.
+    Partitions with the same replicas share their lists, which never change after a decision.
     """
     records = []
     alike: dict[tuple[int, ...], tuple[list[int], list[int], list[Uuid]]] = {}
-    nobody: list[int] = []
+    no_replicas: list[int] = []
     for index in sorted(assignments):
         key = tuple(assignments[index])
-        known = alike.get(key)
-        if known is None:
+        shared_lists = alike.get(key)
+        if shared_lists is None:
             isr = [broker_id for broker_id in key if broker_id in shared.active]
             assert isr, "an assignment needs an active replica"
             directories = [shared.directories[broker_id] for broker_id in key] if shared.has_directories else []
-            known = alike[key] = list(key), isr, directories
-        replicas, isr, directories = known
+            shared_lists = alike[key] = list(key), isr, directories
+        replicas, isr, directories = shared_lists
         records.append(
             PartitionRecord(
                 partition_id=index,
                 topic_id=topic_id,
                 replicas=replicas,
                 isr=isr,
-                removing_replicas=nobody,
-                adding_replicas=nobody,
+                removing_replicas=no_replicas,
+                adding_replicas=no_replicas,
                 leader=isr[0],
                 leader_epoch=0,
                 partition_epoch=0,

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LeaderUpkeep"]
 
-# The response tells whether to decide again at once, because the decision was cut off at its limit of changes.
+# The response is True if the decision reached its limit of changes and has to be repeated at once.
 Decide = Callable[[DecisionContext], Decision[bool]]
 
 
