@@ -1,4 +1,4 @@
-"""A coordinator with logs in a directory of its own, in memory where there is such a place."""
+"""A coordinator with a separate log directory, in memory if a tmpfs exists."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def log_directory() -> Iterator[str]:
 
 @pytest.fixture
 def make(log_directory: str) -> Iterator[Callable[..., GroupPath]]:
-    """A broker with these settings, that leads the topic of offsets and a topic `t` of three partitions."""
-    made: list[GroupPath] = []
+    """A broker with these settings that leads the offsets topic and a topic `t` with three partitions."""
+    paths: list[GroupPath] = []
 
     def make_path(**properties: str) -> GroupPath:
         settings = {name.replace("_", "."): value for name, value in properties.items()}
         path = GroupPath(log_directory, properties=settings)
-        made.append(path)
+        paths.append(path)
         path.create_topic("t", 3)
         path.create_offsets_topic()
         return path
 
     yield make_path
-    for path in made:
+    for path in paths:
         path.stop()
 
 

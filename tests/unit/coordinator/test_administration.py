@@ -32,9 +32,9 @@ def groups(path: GroupPath) -> GroupPath:
     """One group of each kind of state."""
     path.commit_offsets("simple", {("t", 0): 1})
     stable_group(path, Member(path, "stable", session_timeout_ms=60_000))
-    gone = Member(path, "empty")
-    stable_group(path, gone)
-    gone.leave()
+    former = Member(path, "empty")
+    stable_group(path, former)
+    former.leave()
     Member(path, "joining").join()
     return path
 

@@ -73,7 +73,7 @@ def test_who_leaves_while_it_waits_is_answered(path: GroupPath) -> None:
 
 
 def replicated(directory: str) -> GroupPath:
-    """Records of groups have to reach a second replica before they count."""
+    """Group records have to reach a second replica before they are committed."""
     path = GroupPath(directory)
     path.create_topic("t", 1)
     path.create_topic(OFFSETS_TOPIC, 1, replicas=(1, 2), isr=(1, 2))
@@ -82,7 +82,7 @@ def replicated(directory: str) -> GroupPath:
 
 
 def follow(path: GroupPath) -> None:
-    """The second replica has everything."""
+    """The second replica fetches up to the end of the log."""
     partition = path.partition(OFFSETS_TOPIC)
     partition.on_follower_fetch(
         2, fetch_offset=partition.log.log_end_offset, log_start_offset=0, now_ms=path.virtual.clock.ms
@@ -220,7 +220,7 @@ def test_a_static_member_may_leave_and_come_as_a_new_one(path: GroupPath) -> Non
 def test_the_leader_is_the_leader_after_a_restart(path: GroupPath) -> None:
     leader, follower = Member(path, "g", instance_id="one"), Member(path, "g")
     stable_group(path, leader, follower)
-    # Under its new id it stands behind the follower.
+    # With its new id the member follows the follower in the list.
     back = Member(path, "g", instance_id="one")
     assert back.join() is NONE
     path.stop()
@@ -250,7 +250,7 @@ def test_records_without_a_rebalance_timeout_mean_the_session_timeout(path: Grou
     path.shard("g").replay(GroupMetadataKey(group="g"), value)
     group = group_of(path)
     assert (group.phase, group.generation, group.rebalance_timeout_ms) == (Phase.STABLE, 4, 7_000)
-    # What the member said about its topics cannot be read: then it may read any.
+    # The member's subscription cannot be parsed, so it counts as subscribed to all topics.
     assert group.is_subscribed_to("anything")
     path.shard("g").replay(GroupMetadataKey(group="g"), None)
     assert "g" not in path.shard("g").groups

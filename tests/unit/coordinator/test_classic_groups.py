@@ -1,4 +1,4 @@
-"""Classic groups, told as stories: who joins, who assigns, who is dropped, and what each of them is answered."""
+"""Classic groups as stories: members that join, assign and expire, and the responses to them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_first_member_is_given_an_id_and_waits_for_others(path: GroupPath) -> 
     assert member.join_code is NONE
     assert member.is_leader
     assert member.joined is not None
-    assert [each.member_id for each in member.joined.members] == [member.member_id]
+    assert [joined_member.member_id for joined_member in member.joined.members] == [member.member_id]
     assert (member.joined.generation_id, member.joined.protocol_name) == (1, "range")
 
 
@@ -85,25 +85,25 @@ def test_each_member_gets_its_part_and_waits_for_the_leader(path: GroupPath) -> 
 
 
 def test_the_leader_hears_of_a_generation_last(path: GroupPath) -> None:
-    told: list[bool] = []
+    leader_flags: list[bool] = []
 
     class Listener(Member):
         def _on_joined(self, done: Deferred[JoinGroupResponse]) -> None:
             super()._on_joined(done)
             if self.join_code is NONE:
-                told.append(self.is_leader)
+                leader_flags.append(self.is_leader)
 
     for _ in range(3):
         Listener(path, "g").join()
     path.advance(9_000)
-    assert told == [False, False, True]
+    assert leader_flags == [False, False, True]
 
 
 def test_the_leader_hears_of_a_generation_last_when_a_follower_completes_it(path: GroupPath) -> None:
     leader, follower = Member(path, "g"), Member(path, "g")
     stable_group(path, leader, follower)
     leader, follower = (leader, follower) if leader.is_leader else (follower, leader)
-    told: list[str] = []
+    completion_order: list[str] = []
     for name, member in (("leader", leader), ("follower", follower)):
         answer = path.begin(
             JoinGroupRequest(
@@ -116,9 +116,9 @@ def test_the_leader_hears_of_a_generation_last_when_a_follower_completes_it(path
             ),
             9,
         )
-        answer.when_done(lambda _, name=name: told.append(name))  # type: ignore[misc]
+        answer.when_done(lambda _, name=name: completion_order.append(name))  # type: ignore[misc]
     path.run()
-    assert told == ["follower", "leader"]
+    assert completion_order == ["follower", "leader"]
 
 
 def test_a_member_the_leader_forgot_gets_nothing(path: GroupPath) -> None:

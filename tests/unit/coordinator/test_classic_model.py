@@ -52,7 +52,7 @@ class Bench:
         self.path.run()
         self.members = [self.member() for _ in range(3)]
         self.members += [self.member(instance_id=name) for name in ("one", "two")]
-        self.told: dict[tuple[int, str], bytes] = {}
+        self.assignments: dict[tuple[int, str], bytes] = {}
         self.assigned = 0
 
     def member(self, instance_id: str | None = None) -> Client:
@@ -70,7 +70,7 @@ class Bench:
     def join(self) -> None:
         place = self.chance.randrange(len(self.members))
         if self.chance.random() < 0.1:
-            # A process is gone, and its next one knows nothing.
+            # A process ends, and its successor has no state.
             self.members[place] = self.member(self.members[place].instance_id)
         self.join_as(place)
 
@@ -152,7 +152,7 @@ class Bench:
         for member in self.members:
             if member.sync_code is NONE:
                 key = (member.synced_generation, member.member_id)
-                assert self.told.setdefault(key, member.assignment) == member.assignment
+                assert self.assignments.setdefault(key, member.assignment) == member.assignment
         group = self.path.shard("g").groups.get("g")
         assert group is None or isinstance(group, ClassicGroup)
         stored = self.stored()
@@ -163,7 +163,7 @@ class Bench:
             assert facts(group) == facts(stored)
 
     def stored(self) -> ClassicGroup | None:
-        """The group as the next coordinator would load it."""
+        """The group as the next coordinator loads it."""
         shard = self.path.shard("g")
         loaded = GroupShard(0, Timers(self.path.virtual.scheduler), shard.context)
         log = self.path.partition(OFFSETS_TOPIC).log
@@ -193,7 +193,7 @@ def test_whatever_happens_a_group_at_rest_is_what_its_log_says(log_directory: st
     for _ in range(STEPS):
         bench.chance.choice(steps)()
         bench.check()
-    assert len(bench.told) >= len(bench.members), "a model without assignments would prove nothing"
+    assert len(bench.assignments) >= len(bench.members), "a model without assignments would prove nothing"
     bench.set_replicas("1", [1])
     bench.path.advance(60_000)
     bench.check()

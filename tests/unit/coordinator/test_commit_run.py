@@ -112,8 +112,8 @@ def test_many_partitions_are_written_and_kept_as_if_one_by_one(count: int) -> No
     table = OffsetTable()
     kept = OffsetsOfTopic(shape.places, columns.offsets, columns.leader_epochs, None, NOW_MS, NO_EXPIRY, TOPIC_ID)
     table.put("g", shape.partitions, kept)
-    found = table.of_group("g")
-    assert [(where.partition, each.offset, each.leader_epoch) for where, each in found.items()] == [
+    offsets = table.of_group("g")
+    assert [(where.partition, committed.offset, committed.leader_epoch) for where, committed in offsets.items()] == [
         (index, 1000 + index, index % 3 - 1) for index in indexes
     ]
 

@@ -1,4 +1,4 @@
-"""The shortcut of OffsetCommit does what the handler does, whatever consumers commit and whatever happens meanwhile.
+"""The shortcut of OffsetCommit gives the same results as the handler, for random commits and concurrent changes.
 
 Two nodes get the same random commits (good, odd and damaged ones) and changes of topics, access rules and quotas; one
 of them takes no shortcut. Answers, logs and the times for which the connection was muted have to be equal.
@@ -84,9 +84,9 @@ class Node:
 
 @pytest.fixture
 def nodes(log_directory: str) -> Iterator[list[Node]]:
-    made = [Node(f"{log_directory}/{kind.__name__}", kind) for kind in (Dispatcher, UsualDispatcher)]
-    yield made
-    for node in made:
+    new_nodes = [Node(f"{log_directory}/{kind.__name__}", kind) for kind in (Dispatcher, UsualDispatcher)]
+    yield new_nodes
+    for node in new_nodes:
         node.path.stop()
 
 
@@ -177,13 +177,13 @@ def test_the_authorizer_is_asked_once_for_each_resource_until_its_rules_change(n
     wanted = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
     request = OffsetCommitRequest(group_id="a", topics=[OffsetCommitRequestTopic(name="t", partitions=[wanted])])
     frame = b"".join(bytes(part) for part in request_parts(OFFSET_COMMIT, 9, 7, "c", request))[4:]  # type: ignore[arg-type]
-    asked = []
+    asked_counts = []
     for node in nodes:
         for _ in range(5):
             node.send(frame)
             node.path.run()
-        asked.append(node.authorizer.asked)
+        asked_counts.append(node.authorizer.asked)
         node.authorizer.deny((ResourceType.GROUP, "a"))
         node.send(frame)
-    assert asked == [2, 10]
+    assert asked_counts == [2, 10]
     assert quick.state() == usual.state()

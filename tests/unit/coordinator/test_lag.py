@@ -26,9 +26,9 @@ def test_lag_is_the_way_to_the_high_watermark(path: GroupPath) -> None:
         "g": GroupLag("g", [PartitionLag("t", 0, 1, 3, now_ms), PartitionLag("t", 1, 1, 1, now_ms)]),
         "h": GroupLag("h", [PartitionLag("t", 0, 0, 3, now_ms)]),
     }
-    found = lags(path)["g"]
-    assert [partition.lag for partition in found.partitions] == [2, 0]
-    assert (found.total, found.largest, found.unknown_partitions) == (2, 2, 0)
+    group_lag = lags(path)["g"]
+    assert [partition.lag for partition in group_lag.partitions] == [2, 0]
+    assert (group_lag.total, group_lag.largest, group_lag.unknown_partitions) == (2, 2, 0)
     path.append("t", "d")
     assert (lags(path)["g"].total, lags(path)["h"].total) == (3, 4)
 
@@ -52,9 +52,9 @@ def test_the_lag_of_a_partition_led_elsewhere_is_unknown(path: GroupPath) -> Non
     path.create_topic("followed", replicas=(1, 2), leader=2)
     path.append("t", "a")
     path.commit_offsets("g", {("far", 0): 4, ("followed", 0): 2, ("t", 0): 0})
-    found = lags(path)["g"]
-    assert [partition.lag for partition in found.partitions] == [None, None, 1]
-    assert (found.total, found.largest, found.unknown_partitions) == (1, 1, 2)
+    group_lag = lags(path)["g"]
+    assert [partition.lag for partition in group_lag.partitions] == [None, None, 1]
+    assert (group_lag.total, group_lag.largest, group_lag.unknown_partitions) == (1, 1, 2)
 
 
 def test_offsets_of_topics_that_are_gone_do_not_count(path: GroupPath) -> None:

@@ -45,9 +45,11 @@ T0 = ("t", 0)
 
 def delete(path: GroupPath, group_id: str, topic: str, *indexes: int) -> tuple[ErrorCode, list[ErrorCode]]:
     partitions = [OffsetDeleteRequestPartition(partition_index=index) for index in indexes]
-    asked = OffsetDeleteRequestTopic(name=topic, partitions=partitions)
-    response = path.ask(OffsetDeleteRequest(group_id=group_id, topics=[asked]), 0)
-    codes = [ErrorCode(partition.error_code) for found in response.topics for partition in found.partitions]
+    requested = OffsetDeleteRequestTopic(name=topic, partitions=partitions)
+    response = path.ask(OffsetDeleteRequest(group_id=group_id, topics=[requested]), 0)
+    codes = [
+        ErrorCode(partition.error_code) for topic_response in response.topics for partition in topic_response.partitions
+    ]
     return ErrorCode(response.error_code), codes
 
 
@@ -106,12 +108,14 @@ def test_topics_by_id(path: GroupPath) -> None:
     stranger = Uuid(b"\x01" * 16)
     (refused,) = path.ask(request(stranger), 10).topics
     assert (refused.topic_id, refused.partitions[0].error_code) == (stranger, ErrorCode.UNKNOWN_TOPIC_ID)
-    asked = [OffsetFetchRequestTopics(topic_id=each, partition_indexes=[0]) for each in (topic_id, stranger)]
-    for topics, found in ((asked, 2), (None, 1)):
+    requested_topics = [
+        OffsetFetchRequestTopics(topic_id=identity, partition_indexes=[0]) for identity in (topic_id, stranger)
+    ]
+    for topics, topic_count in ((requested_topics, 2), (None, 1)):
         group = OffsetFetchRequestGroup(group_id="g", topics=topics)
         (fetched,) = path.ask(OffsetFetchRequest(groups=[group]), 10).groups
         by_id = {topic.topic_id.bytes: topic.partitions[0] for topic in fetched.topics}
-        assert len(by_id) == found
+        assert len(by_id) == topic_count
         known = by_id[topic_id.bytes]
         assert (known.committed_offset, known.metadata, known.committed_leader_epoch) == (4, "m", -1)
         if topics is not None:
@@ -188,8 +192,8 @@ def test_transactions_are_read_back_from_the_log(path: GroupPath) -> None:
     path.start()
     assert path.fetch_offsets("g", {"t": [0, 1, 2]}) == {T0: 50, ("t", 1): -1, ("t", 2): -1}
     unstable = -1000 - ErrorCode.UNSTABLE_OFFSET_COMMIT
-    asked = path.fetch_offsets("g", {"t": [0, 1, 2]}, require_stable=True)
-    assert asked == {T0: 50, ("t", 1): -1, ("t", 2): unstable}
+    fetched = path.fetch_offsets("g", {"t": [0, 1, 2]}, require_stable=True)
+    assert fetched == {T0: 50, ("t", 1): -1, ("t", 2): unstable}
 
 
 def test_an_offset_of_a_namesake_is_none(path: GroupPath) -> None:
@@ -198,8 +202,8 @@ def test_an_offset_of_a_namesake_is_none(path: GroupPath) -> None:
     key = OffsetCommitKey(group="g", topic="t", partition=0)
     for written, expected in ((topic_id, 9), (Uuid(b"\x05" * 16), -1), (Uuid.ZERO, 9)):
         path.shard("g").replay(key, OffsetCommitValue(offset=9, metadata="", topic_id=written))
-        asked = OffsetFetchRequestTopics(topic_id=topic_id, partition_indexes=[0])
-        group = OffsetFetchRequestGroup(group_id="g", topics=[asked])
+        requested = OffsetFetchRequestTopics(topic_id=topic_id, partition_indexes=[0])
+        group = OffsetFetchRequestGroup(group_id="g", topics=[requested])
         (answer,) = path.ask(OffsetFetchRequest(groups=[group]), 10).groups
         assert answer.topics[0].partitions[0].committed_offset == expected
 
@@ -360,3 +364,31 @@ def test_offsets_of_the_oldest_format_are_their_groups_too(path: GroupPath) -> N
     path.stop()
     path.start()
     assert path.fetch_offsets("g") == {}
+
+
+def test_offsets_are_examined_in_turns(path: GroupPath, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A deleted topic and the expiry concern every group of the broker."""
+    monkeypatch.setattr("ottla.coordinator.group.service.OFFSETS_PER_TURN", 20)
+    unused = path.create_topic("unused", 1)
+    for number in range(50):
+        assert path.commit_offsets(f"g{number}", {T0: number}) == {T0: NONE}
+    path.groups.expire_offsets()
+    path.commit(r.RemoveTopicRecord(topic_id=unused))
+    turns = 0
+    while path.replicas.slices:
+        path.virtual.scheduler.run_turn()
+        turns += 1
+    assert turns > 2 * 50 // 20
+    assert path.fetch_offsets("g49") == {T0: 49}
+
+
+def test_a_new_topic_does_not_get_the_offsets_of_its_namesake(path: GroupPath, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The removal takes turns on a broker with very many offsets, so consumers may ask before it reaches a group."""
+    assert path.commit_offsets("g", {T0: 5, ("t", 1): 7}) == {T0: NONE, ("t", 1): NONE}
+    monkeypatch.setattr(type(path.groups), "_forget_topics", lambda *_: None)
+    path.commit(r.RemoveTopicRecord(topic_id=path.image.topics.by_name["t"].topic_id))
+    path.create_topic("t", 3)
+    assert path.fetch_offsets("g", {"t": [0]}) == {T0: -1}
+    assert path.fetch_offsets("g") == {}
+    assert path.commit_offsets("g", {T0: 1}) == {T0: NONE}
+    assert path.fetch_offsets("g") == path.fetch_offsets("g", {"t": [0]}) == {T0: 1}

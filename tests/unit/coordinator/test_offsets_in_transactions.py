@@ -1,4 +1,4 @@
-"""Offsets committed in transactions: pending until the marker, then there or never there, and so after a restart."""
+"""Offsets committed in transactions: pending until the marker, then committed or dropped, also after a restart."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ UNSTABLE = -1000 - ErrorCode.UNSTABLE_OFFSET_COMMIT
 
 
 class Coordinator:
-    """Knows every transaction, unless told otherwise."""
+    """Confirms every transaction unless a test sets another code."""
 
     is_enabled = True
 
@@ -207,7 +207,7 @@ def test_a_late_commit_is_refused_before_it_reaches_the_state(bench: Bench) -> N
 def test_a_topic_that_is_deleted_while_the_transaction_is_verified(
     path: GroupPath, version: int, returns: bool
 ) -> None:
-    """Its offset must not be found by a later topic of the same name."""
+    """A later topic with the same name must not get the offset."""
     bench = Bench(path, version)
     bench.path.create_topic("u")
     topic_id = bench.path.image.topics.by_name["u"].topic_id
@@ -242,6 +242,37 @@ def test_a_topic_that_is_deleted_while_the_transaction_is_verified(
     assert bench.path.fetch_offsets("g", {"t": [0], "u": [0]}) == {("t", 0): 5, ("u", 0): -1}
 
 
+@pytest.mark.parametrize("had_offset", [False, True])
+def test_pending_offsets_of_a_new_topic_stay_when_those_of_its_namesake_are_removed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, *, had_offset: bool
+) -> None:
+    """The removal takes turns on a broker with very many offsets, so it may reach a group later."""
+    path = bench.path
+    if had_offset:
+        path.commit_offsets("g", {T0: 10})
+    removal, deleted = path.groups._forget_topics, []
+    monkeypatch.setattr(type(path.groups), "_forget_topics", lambda _, topics: deleted.append(topics))
+    path.commit(RemoveTopicRecord(topic_id=path.image.topics.by_name["t"].topic_id))
+    path.create_topic("t", 1)
+    assert bench.commit(20) is NONE
+    assert deleted == [{"t"}]
+    removal(deleted[0])
+    path.run()
+    assert bench.end(commit=True) is NONE
+    assert bench.offset() == 20
+    bench.restart()
+    assert bench.offset() == 20
+
+
+def test_pending_offsets_are_removed_with_their_topic(bench: Bench) -> None:
+    assert bench.commit(20) is NONE
+    bench.path.commit(RemoveTopicRecord(topic_id=bench.path.image.topics.by_name["t"].topic_id))
+    bench.path.create_topic("t", 1)
+    bench.path.run()
+    assert bench.end(commit=True) is NONE
+    assert bench.offset() == -1
+
+
 def test_a_commit_outside_the_transaction_after_it_wins(bench: Bench) -> None:
     assert bench.commit(20) is NONE
     bench.path.commit_offsets("g", {T0: 30})
@@ -273,7 +304,7 @@ def test_members_and_generations_are_checked(bench: Bench) -> None:
     later = {**ours, "generation_id_or_member_epoch": member.generation + 1}
     assert bench.commit(1, **later) is ErrorCode.ILLEGAL_GENERATION
     assert bench.commit(1, **{**ours, "member_id": "stranger"}) is ErrorCode.UNKNOWN_MEMBER_ID
-    # A producer that knows of no group management is let in (KIP-98), as with Apache Kafka.
+    # A producer without group metadata may commit (KIP-98), as with Apache Kafka.
     assert bench.commit(2) is NONE
 
 

@@ -62,14 +62,14 @@ class Model:
     def is_pending(self, place: Place) -> bool:
         return any(place in table for table in self.pending.values())
 
-    def told(self, group: str, *, stable: bool) -> dict[tuple[str, int], int]:
-        told: dict[tuple[str, int], int] = {}
+    def expected_offsets(self, group: str, *, stable: bool) -> dict[tuple[str, int], int]:
+        offsets: dict[tuple[str, int], int] = {}
         for index in PARTITIONS:
             committed = self.offsets.get((group, index))
-            told["t", index] = -1 if committed is None else committed.offset
+            offsets["t", index] = -1 if committed is None else committed.offset
             if stable and self.is_pending((group, index)):
-                told["t", index] = UNSTABLE
-        return told
+                offsets["t", index] = UNSTABLE
+        return offsets
 
 
 class Story:
@@ -104,9 +104,9 @@ class Story:
         group = self.random.choice(GROUPS)
         indexes = self.random.sample(PARTITIONS, self.random.randint(1, 3))
         committed = {index: self._next() for index in indexes}
-        codes = self.path.commit_offsets(group, {("t", index): each.offset for index, each in committed.items()})
+        codes = self.path.commit_offsets(group, {("t", index): commit.offset for index, commit in committed.items()})
         assert set(codes.values()) == {ErrorCode.NONE}
-        self.model.offsets.update({(group, index): each for index, each in committed.items()})
+        self.model.offsets.update({(group, index): commit for index, commit in committed.items()})
 
     def commit_in_transaction(self) -> None:
         group, index, producer = (
@@ -156,9 +156,9 @@ class Story:
     def check(self) -> None:
         for group in GROUPS:
             for stable in (False, True):
-                told = self.path.fetch_offsets(group, {"t": list(PARTITIONS)}, require_stable=stable)
-                assert told == self.model.told(group, stable=stable)
-            known = self.model.told(group, stable=False)
+                fetched = self.path.fetch_offsets(group, {"t": list(PARTITIONS)}, require_stable=stable)
+                assert fetched == self.model.expected_offsets(group, stable=stable)
+            known = self.model.expected_offsets(group, stable=False)
             assert self.path.fetch_offsets(group) == {place: offset for place, offset in known.items() if offset >= 0}
 
     def _next(self) -> Committed:

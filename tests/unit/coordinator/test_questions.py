@@ -1,6 +1,6 @@
-"""What a coordinator answers from memory: nothing that may still be lost, and nothing once it may have been replaced.
+"""What a coordinator answers from memory: no uncommitted state, and nothing once it may have been replaced.
 
-Its successor may have acknowledged more then, or may never have heard of what was not committed yet.
+Its successor may have acknowledged more by then, and may not have the uncommitted records.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def path(log_directory: str) -> Iterator[TransactionPath]:
 
 
 def give_another_replica(path: GroupPath, name: str) -> None:
-    """To every partition of the topic; it is not in sync, so that nothing has to wait for it."""
+    """Adds a replica to every partition of the topic; it is not in sync, so no append waits for it."""
     topic = path.image.topics.by_name[name]
     path.commit(
         *(
@@ -56,7 +56,7 @@ def give_another_replica(path: GroupPath, name: str) -> None:
 
 
 def codes_about_groups(path: GroupPath) -> list[ErrorCode]:
-    """What each question about the group is answered with."""
+    """The error codes of all requests that read the group."""
     group = OffsetFetchRequestGroup(group_id="g", topics=None)
     answers = [
         path.ask(OffsetFetchRequest(groups=[group]), 8).groups[0],
@@ -103,7 +103,7 @@ def test_nothing_is_told_about_transactions(path: TransactionPath) -> None:
 
 
 def test_a_producer_is_not_told_what_was_true_before(path: TransactionPath) -> None:
-    """The end of its transaction is known by now, or its beginning is not: its successor would tell something else."""
+    """The successor may already have the end of the transaction, or may lack its beginning."""
     producer = Producer(path, "x", version=1)
     producer.init()
     give_another_replica(path, STATE_TOPIC)
@@ -165,7 +165,7 @@ def follow(path: GroupPath, topic: str, index: int = 0) -> None:
 
 
 def test_a_commit_whose_time_is_over_is_not_told_before_it_counts(log_directory: str) -> None:
-    """It stays in the log and in memory, and the next leader may never have seen it."""
+    """The commit stays in the log and in memory, but the next leader may not have it."""
     path = shared_offsets(log_directory)
     committing = path.begin(commit_request(7), 9)
     path.advance(5_000)
@@ -200,7 +200,7 @@ def test_what_was_loaded_is_not_told_before_it_counts(log_directory: str) -> Non
 
 
 def test_an_assignment_that_was_loaded_is_not_told_before_it_counts(log_directory: str) -> None:
-    """Another replica may still lead without it, and give the same partitions away in a generation of that number."""
+    """Another replica may become leader without it and assign the same partitions in the same generation."""
     path = shared_offsets(log_directory)
     follow(path, OFFSETS_TOPIC)
     member = Member(path, "g", session_timeout_ms=60_000)

@@ -1,4 +1,4 @@
-"""Commits that were seen before but for their offset are recognised, and are the same as if they had not been."""
+"""Commits that repeat an earlier commit with another offset are recognised, with the same result as without it."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ NONE = ErrorCode.NONE
 
 @pytest.fixture
 def path(log_directory: str) -> Iterator[RecognisingPath]:
-    made = started(RecognisingPath, log_directory)
-    yield made
-    made.stop()
+    recognising_path = started(RecognisingPath, log_directory)
+    yield recognising_path
+    recognising_path.stop()
 
 
 def started(kind: type[Any], directory: str, **properties: str) -> Any:
-    made = kind(directory, properties=properties)
-    made.create_topic("t", 3)
-    made.create_offsets_topic()
-    return made
+    group_path = kind(directory, properties=properties)
+    group_path.create_topic("t", 3)
+    group_path.create_offsets_topic()
+    return group_path
 
 
 def request(
@@ -54,12 +54,12 @@ def request(
     return OffsetCommitRequest(group_id=group, topics=[named], **fields)
 
 
-def is_recognised(path: RecognisingPath, asked: OffsetCommitRequest, version: int = 9) -> bool:
-    return path.handler_of(asked, path.context(asked.API_KEY, version), API)[1] is not API.handle
+def is_recognised(path: RecognisingPath, commit: OffsetCommitRequest, version: int = 9) -> bool:
+    return path.handler_of(commit, path.context(commit.API_KEY, version), API)[1] is not API.handle
 
 
 def written(directory: str) -> dict[str, bytes]:
-    return {str(each.relative_to(directory)): each.read_bytes() for each in sorted(Path(directory).rglob("*.log"))}
+    return {str(file.relative_to(directory)): file.read_bytes() for file in sorted(Path(directory).rglob("*.log"))}
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -73,7 +73,7 @@ def test_whatever_is_committed_the_log_and_the_answers_are_the_same(log_director
         topic_id = path.image.topics.by_name["t"].topic_id
         for _ in range(150):
             group, version = chance.choice(["a", "b", "c" * 40]), chance.choice([7, 8, 9, 10])
-            asked = request(
+            commit = request(
                 group,
                 chance.randrange(1 << 40),
                 partitions=chance.choice([(0,), (1,), (2,), (0, 1), (7,)]),
@@ -82,8 +82,8 @@ def test_whatever_is_committed_the_log_and_the_answers_are_the_same(log_director
                 metadata=chance.choice([None, "", "", "here"]),
                 topic_id=topic_id if version == 10 else Uuid.ZERO,
             )
-            asked.topics[0].partitions[0].committed_leader_epoch = chance.choice([-1, 0, 5])
-            answers.append((version, path.begin(asked, version)))
+            commit.topics[0].partitions[0].committed_leader_epoch = chance.choice([-1, 0, 5])
+            answers.append((version, path.begin(commit, version)))
             if chance.random() < 0.4:
                 path.run()
             if chance.random() < 0.2:
@@ -208,7 +208,7 @@ def test_an_answer_that_may_be_throttled_is_not_shared(path: RecognisingPath, mo
     unlimited = path.ask(request(), 9)
     monkeypatch.setattr(path, "context", context_with_quota)
     first, second = (path.ask(request(offset=offset), 9) for offset in (2, 3))
-    assert len({id(each) for each in (unlimited, first, second)}) == 3
+    assert len({id(response) for response in (unlimited, first, second)}) == 3
     first.throttle_time_ms = 100
     assert (second.throttle_time_ms, second.topics[0].partitions[0].error_code) == (0, 0)
 

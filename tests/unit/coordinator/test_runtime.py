@@ -12,6 +12,7 @@ import pytest
 from ottla.coordinator.group.records import GROUP_RECORDS
 from ottla.coordinator.runtime import ShardStatus, UnknownRecord, partition_for
 from ottla.coordinator.runtime.hashing import java_hash
+from ottla.coordinator.runtime.loader import RECORDS_PER_TURN
 from ottla.coordinator.runtime.shard import LONG_RUN
 from ottla.coordinator.runtime.status import TRANSITIONS
 from ottla.decisions import Decision
@@ -20,6 +21,7 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.records.build import build_batch
 from ottla.records.iterate import iterate_batches
 from ottla.records.record import Record
+from ottla.replica.markers import EndMarker, append_marker
 from ottla.storage.errors import DiskFull
 from ottla.storage.log import PartitionLog
 from ottla.wire.codec import MalformedMessage
@@ -58,7 +60,7 @@ def log_end(path: GroupPath, group_id: str) -> int:
 
 
 @pytest.mark.parametrize(
-    # What Java says: (s.hashCode() == Integer.MIN_VALUE ? 0 : Math.abs(s.hashCode())) % count
+    # Computed by Java: (s.hashCode() == Integer.MIN_VALUE ? 0 : Math.abs(s.hashCode())) % count
     ("key", "count", "partition"),
     [
         ("", 50, 0),
@@ -96,7 +98,7 @@ def test_decisions_of_one_turn_share_an_append_and_see_each_other(path: GroupPat
     assert first.done, "a shard that expects no others writes at once"
     assert log.log_end_offset == 1
     answers = [path.begin(commit_request("g", offset), 9) for offset in range(1, 10)]
-    assert [found.offset for found in path.shard("g").offsets.of_group("g").values()] == [9], "replayed at once"
+    assert [committed.offset for committed in path.shard("g").offsets.of_group("g").values()] == [9], "replayed at once"
     assert not any(answer.done for answer in answers), "and not answered before it is written"
     assert log.log_end_offset == 1
     path.run()
@@ -142,7 +144,7 @@ def test_a_question_waits_for_what_was_decided_before_it(path: GroupPath) -> Non
     assert not question.done
     path.run()
     assert commit.done
-    assert [each.offset for each in question.result().values()] == [5]
+    assert [committed.offset for committed in question.result().values()] == [5]
     assert path.groups.submit("g", lambda _, now_ms: Decision((), now_ms)).done, "nothing to wait for"
 
 
@@ -158,7 +160,7 @@ def test_a_defect_behind_one_answer_keeps_no_other_waiting(path: GroupPath, capl
     answers[1].when_done(break_down)
     path.run()
     assert [code_of(commit) for commit in commits] == [ErrorCode.NONE] * 2
-    assert all(each.done for each in answers)
+    assert all(response.done for response in answers)
     assert [record.exc_info is not None and record.exc_info[0] for record in caplog.records] == [ValueError] * 2
     assert path.commit_offsets("g", {T0: 2}) == {T0: ErrorCode.NONE}
 
@@ -314,6 +316,27 @@ def test_requests_wait_their_turn_while_a_shard_is_loading(path: GroupPath) -> N
     assert path.fetch_offsets("g") == {T0: 999}
 
 
+def test_markers_are_replayed_in_turns_like_records(path: GroupPath) -> None:
+    """Compaction removes the offsets of old transactions at once, and their markers a day later."""
+    partition = path.partition(OFFSETS_TOPIC, path.groups.runtime.partition_of("g"))
+    for _ in range(5 * RECORDS_PER_TURN):
+        append_marker(partition, EndMarker(7, 0, coordinator_epoch=0, is_commit=True), now_ms=path.virtual.clock.ms)
+    path.stop()
+    path.start(runs=False)
+    shard = path.groups.runtime.shard_of("g")
+    turns: list[int] = []
+
+    def count_turn() -> None:
+        if shard.status is ShardStatus.LOADING:
+            turns.append(1)
+            path.virtual.scheduler.call_soon(count_turn)
+
+    count_turn()
+    path.run()
+    assert shard.status is ShardStatus.ACTIVE
+    assert len(turns) > 5
+
+
 def test_half_a_list_is_no_list(path: GroupPath, monkeypatch: pytest.MonkeyPatch) -> None:
     shard = path.groups.runtime.shard_of("g")
     monkeypatch.setattr(shard, "status", ShardStatus.LOADING)
@@ -389,7 +412,7 @@ def test_the_codec_of_the_topic_is_used(make: Callable[..., GroupPath], codec: i
         0, max_bytes=1 << 20, end_offset=20
     )
     assert content.region is not None
-    # The first is written at once, the others together.
+    # The first decision is written at once, the others in one append.
     assert [batch.header.codec for batch in iterate_batches(content.region.read())] == [codec] * 2
     path.stop()
     path.start()

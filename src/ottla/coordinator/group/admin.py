@@ -44,7 +44,7 @@ def list_groups(shard: GroupShard, group_ids: list[str], *, states: Set[str], ty
 
 
 def describe_classic(shard: GroupShard, group_id: str, api_version: int) -> DescribedGroup:
-    """An unknown group, or one of another kind, is Dead; from version 6 on it is an error too (KIP-1043)."""
+    """A group that is unknown or of another kind is Dead; from version 6 on it is also an error (KIP-1043)."""
     try:
         group = shard.group_of_kind(group_id, ClassicGroup)
     except KafkaError as error:

@@ -20,7 +20,7 @@ class GroupType(Enum):
 
 
 class Group:
-    """Each kind is a subclass. A shard keeps all kinds in one table, because a group id names one group of any kind."""
+    """The base class of all kinds of groups. A shard keeps all kinds in one table, because group ids are unique."""
 
     __slots__ = ("group_id",)
 
@@ -31,7 +31,7 @@ class Group:
 
     @property
     def state_name(self) -> str:
-        """As ListGroups and the Describe APIs spell it."""
+        """The state name in ListGroups and the Describe APIs."""
         raise NotImplementedError
 
     @property
@@ -57,7 +57,7 @@ class Group:
         raise NotImplementedError
 
     def check_offset_fetch(self, *, member_id: str | None, member_epoch: int) -> None:
-        """Raises KafkaError unless the member may read offsets; None and -1 stand for an administrator."""
+        """Raises KafkaError unless the member may read offsets; None and -1 mean an administrator."""
         raise NotImplementedError
 
     def check_offset_delete(self) -> None:

@@ -1,8 +1,8 @@
 """Consumer lag: the distance from a group's committed offset to the high watermark of the partition.
 
-Computed on demand from state in memory: commits and appends pay nothing for it. The lag is known where this broker
-leads both the group's shard and the partition. Where another broker leads the partition, the lag is None: a tool that
-needs the whole cluster asks that broker (ListOffsets), as `kafka-consumer-groups` does for every partition.
+The lag is computed on demand from state in memory, at no cost for commits and appends. It is known if this broker leads
+both the group's shard and the partition. If another broker leads the partition, the lag is None: a tool for the whole
+cluster asks that broker (ListOffsets), as `kafka-consumer-groups` does for every partition.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ def lags_of_shard(shard: GroupShard, replicas: ReplicaManager) -> Iterator[Group
     """All groups of the shard that have committed offsets. None is a pause, so that the node can work."""
     for number, group_id in enumerate(list(shard.groups), 1):
         partitions: list[PartitionLag] = []
-        for where, committed in shard.offsets.of_group(group_id).items():
-            if _is_current(where, committed, shard):
-                partitions.append(_lag(where, committed, replicas))
+        for topic_partition, committed in shard.offsets.of_group(group_id).items():
+            if _is_current(topic_partition, committed, shard):
+                partitions.append(_lag(topic_partition, committed, replicas))
                 if not len(partitions) % PARTITIONS_PER_STEP:
                     yield None
         if partitions:
@@ -76,16 +76,18 @@ def lags_of_shard(shard: GroupShard, replicas: ReplicaManager) -> Iterator[Group
             yield None
 
 
-def _lag(where: TopicPartition, committed: CommittedOffset, replicas: ReplicaManager) -> PartitionLag:
-    partition = replicas.get(where.topic, where.partition)
+def _lag(topic_partition: TopicPartition, committed: CommittedOffset, replicas: ReplicaManager) -> PartitionLag:
+    partition = replicas.get(topic_partition.topic, topic_partition.partition)
     is_known = partition is not None and partition.is_leader
     end_offset = partition.high_watermark if is_known and partition is not None else None
-    return PartitionLag(where.topic, where.partition, committed.offset, end_offset, committed.commit_timestamp_ms)
+    return PartitionLag(
+        topic_partition.topic, topic_partition.partition, committed.offset, end_offset, committed.commit_timestamp_ms
+    )
 
 
-def _is_current(where: TopicPartition, committed: CommittedOffset, shard: GroupShard) -> bool:
+def _is_current(topic_partition: TopicPartition, committed: CommittedOffset, shard: GroupShard) -> bool:
     """True if the partition exists and belongs to the topic that the offset was committed for."""
-    topic = shard.context.image.topics.by_name.get(where.topic)
-    if topic is None or where.partition not in topic.partitions:
+    topic = shard.context.image.topics.by_name.get(topic_partition.topic)
+    if topic is None or topic_partition.partition not in topic.partitions:
         return False
     return not committed.topic_id or committed.topic_id == topic.topic_id

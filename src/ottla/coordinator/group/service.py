@@ -1,13 +1,13 @@
-"""The group coordinator as request handlers see it: one method per API, with its checks and its decision.
+"""The group coordinator's interface for request handlers: one method per API, with its checks and its decision.
 
 Handlers authorise and translate the request before they call. An error of the whole request fails the `Deferred` with a
-KafkaError: each handler knows the place of an error in its response.
+KafkaError: the handler places the error in its response.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -62,6 +62,11 @@ __all__ = ["GroupCoordinator"]
 logger = logging.getLogger("ottla.coordinator.group")
 
 R = TypeVar("R")
+
+# Committed offsets that are examined in one turn of the loop, at half a microsecond each. The decision about a group
+# takes as long as a few offsets.
+OFFSETS_PER_TURN = 5_000
+OFFSETS_PER_GROUP = 6
 
 _TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 
@@ -178,8 +183,8 @@ class GroupCoordinator:
             # The group does not exist, so none of its members does.
             return LeaveGroupResponse(members=[_unknown_member(identity) for identity in request.members])
 
-        left = self.submit(request.group_id, lambda shard, now_ms: decide_leave(shard, request, now_ms))
-        return left.recover(KafkaError, on_error)
+        response = self.submit(request.group_id, lambda shard, now_ms: decide_leave(shard, request, now_ms))
+        return response.recover(KafkaError, on_error)
 
     # The consumer protocol.
 
@@ -303,7 +308,7 @@ class GroupCoordinator:
         )
 
     def lags(self) -> Iterator[GroupLag | None]:
-        """The lag of the groups that this broker coordinates, as far as it knows (`group.lag`). None is a pause."""
+        """The known lags of the groups that this broker coordinates (`group.lag`). None is a pause."""
         from ottla.coordinator.group.lag import lags_of_shard
 
         for shard in self.runtime.active_shards():
@@ -311,17 +316,35 @@ class GroupCoordinator:
 
     # Expiry and deleted topics.
 
-    def expire_offsets(self) -> None:
-        """Removes the offsets and groups that have expired."""
-        for shard in self.runtime.active_shards():
-            for group_id in list(shard.state.groups):
-                decided = shard.submit(partial(_decide_expiry, group_id))
-                decided.when_done(_log_failure)
+    def expire_offsets(self) -> Deferred[bool]:
+        """Removes the offsets and groups that have expired; resolves with False after the last group."""
+
+        def expire(shard: Shard[GroupShard], group_id: str) -> None:
+            shard.submit(partial(_decide_expiry, group_id)).when_done(_log_failure)
+
+        return self._replicas.slices.run(self._in_turns(lambda state: state.groups, expire))
 
     def _forget_topics(self, topics: set[str]) -> None:
+        def forget(shard: Shard[GroupShard], group_id: str) -> None:
+            _forget_topics_of_group(shard, group_id, topics)
+
+        self._replicas.slices.run(self._in_turns(lambda state: state.offsets.groups(), forget))
+
+    def _in_turns(
+        self, group_ids_of: Callable[[GroupShard], Iterable[str]], action: Callable[[Shard[GroupShard], str], object]
+    ) -> Generator[None, None, bool]:
+        """Calls the action for every group, and pauses after every `OFFSETS_PER_TURN` offsets."""
+        examined = 0
         for shard in self.runtime.active_shards():
-            for group_id in list(shard.state.offsets.groups()):
-                _forget_topics_of_group(shard, group_id, topics)
+            for group_id in list(group_ids_of(shard.state)):
+                if shard.status is not ShardStatus.ACTIVE:
+                    break
+                action(shard, group_id)
+                examined += OFFSETS_PER_GROUP + shard.state.offsets.count_of_group(group_id)
+                if examined >= OFFSETS_PER_TURN:
+                    examined = 0
+                    yield
+        return False
 
     def _expiry_interval_seconds(self) -> float:
         return self.context.config.offsets_retention_check_interval_ms / 1000
@@ -389,7 +412,7 @@ def _unless_expected(error: BaseException) -> BaseException | None:
 
 
 def _itself(waiting: Deferred[R]) -> Deferred[R]:
-    """The response of a decision whose request waits in the group for the other members."""
+    """The response of a decision whose request waits in the group for other members."""
     return waiting
 
 

@@ -93,7 +93,7 @@ class GroupShard:
         return group
 
     def put_group(self, group: Group) -> None:
-        """A record begins the group, or replaces one of another kind."""
+        """Adds the group of a record, or replaces a group of another kind."""
         self.groups[group.group_id] = group
 
     def drop_group(self, group_id: str) -> None:

@@ -91,13 +91,13 @@ class Loader(Generic[S]):
             return None
         return log.read(self._offset, max_bytes=self._buffer_bytes, end_offset=self._end, may_wait=may_wait)
 
-    def _on_found(self, found: Deferred[ReadResult | None]) -> None:
+    def _on_found(self, outcome: Deferred[ReadResult | None]) -> None:
         if self._is_over:
             return
-        if found.error is not None:
-            self._retry_or_fail(found.error)
+        if outcome.error is not None:
+            self._retry_or_fail(outcome.error)
             return
-        result = found.result()
+        result = outcome.result()
         if result is None or result.region is None:
             self._finish()
             return
@@ -129,7 +129,7 @@ class Loader(Generic[S]):
             self._fail(error)
             return
         except Exception:
-            # A defect here, or records in an order that no broker writes: the shard must not stay LOADING for ever.
+            # A defect, or records in an order that no broker writes. The shard must not stay LOADING for ever.
             logger.exception("%s cannot be replayed and has no coordinator", self._shard.partition)
             self._shard.fail()
             return
@@ -145,6 +145,7 @@ class Loader(Generic[S]):
             header = batch.header
             if not verify_checksum(batch.view, header):
                 self._note_damage(header.base_offset)
+            count_before = count
             if header.is_control:
                 self._replay_control(batch)
             else:
@@ -156,9 +157,14 @@ class Loader(Generic[S]):
                         if count % RECORDS_PER_TURN == 0:
                             yield
             self._offset = max(self._offset, header.next_offset)
+            if count == count_before:
+                # Compaction leaves long runs of markers and of batches without records.
+                count += 1
+                if count % RECORDS_PER_TURN == 0:
+                    yield
 
     def _note_damage(self, offset: int) -> None:
-        """A bit has rotted: another replica leads, and the segment is repaired."""
+        """Reports a damaged batch: another replica becomes leader, and the segment is repaired."""
         log = self._shard.partition.log
         base_offset = log.segments[log.segments.number_of(offset)].base_offset
         log.files.failures.note_damaged(base_offset, f"the checksum of the batch at offset {offset} is wrong")
@@ -190,7 +196,7 @@ class Loader(Generic[S]):
         self._shard.activate()
 
     def _retry_or_fail(self, error: BaseException) -> None:
-        """A shortage passes, and no metadata change would start another load of this shard."""
+        """Retries after a shortage, because no metadata change would start another load of this shard."""
         is_refused_for_now = isinstance(error, StorageError) and not self._shard.partition.log.is_offline
         if not is_refused_for_now and not (isinstance(error, OSError) and is_temporary(error)):
             self._fail(error)

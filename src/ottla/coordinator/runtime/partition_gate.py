@@ -90,7 +90,7 @@ class PartitionGate(CommitGate[Batch]):
             self._plan_timeout()
 
     def on_progress(self) -> None:
-        """Settles what can be settled after the high watermark moved, a flush ended or leadership changed."""
+        """Settles waiting batches after the high watermark has moved, a flush has ended or leadership has changed."""
         while self:
             batch = self[0]
             if batch.flushed is not None:
@@ -124,7 +124,7 @@ class PartitionGate(CommitGate[Batch]):
         self._timeout_timer = self._world.scheduler.call_later(max(0.0, delay), self._on_timeout)
 
     def _on_timeout(self) -> None:
-        """Followers took too long. The records may still be committed, and the error says no more than that."""
+        """Fails the batches whose followers took too long. The error leaves open whether the records are committed."""
         self._timeout_timer = None
         now = self._world.clock.monotonic()
         while self and self[0].deadline <= now:

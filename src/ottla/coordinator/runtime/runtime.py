@@ -117,32 +117,32 @@ class CoordinatorRuntime(Generic[S]):
         gone by then. Fails while a shard cannot answer, because half a list is a wrong answer. The error is
         COORDINATOR_NOT_AVAILABLE: a client that asks all coordinators has no coordinator to find again.
         """
-        asked: list[Deferred[list[R]]] = []
+        pending: list[Deferred[list[R]]] = []
 
         def on_error(error: KafkaError) -> list[list[R]]:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE) if error.code is ErrorCode.NOT_COORDINATOR else error
 
-        all_asked = self._replicas.slices.start(self._ask_in_turns(keys_of, question, asked))
-        answers = all_asked.and_then(lambda _: gather(asked)).recover(KafkaError, on_error)
+        all_asked = self._replicas.slices.start(self._ask_in_turns(keys_of, question, pending))
+        answers = all_asked.and_then(lambda _: gather(pending)).recover(KafkaError, on_error)
         return answers.then(lambda lists: [answer for answers in lists for answer in answers])
 
     def _ask_in_turns(
         self,
         keys_of: Callable[[S], Iterable[str]],
         question: Callable[[S, list[str]], list[R]],
-        asked: list[Deferred[list[R]]],
+        pending: list[Deferred[list[R]]],
     ) -> Generator[None, None, None]:
         in_turn = 0
         for shard in [shard for shard in self.shards() if shard.status in _ABLE_TO_ANSWER]:
             keys = list(keys_of(shard.state))
             # A shard without keys is asked, too: it may not be able to answer.
             for start in range(0, len(keys) or 1, KEYS_PER_TURN):
-                some = keys[start : start + KEYS_PER_TURN]
-                in_turn += len(some)
+                portion = keys[start : start + KEYS_PER_TURN]
+                in_turn += len(portion)
                 if in_turn > KEYS_PER_TURN:
-                    in_turn = len(some)
+                    in_turn = len(portion)
                     yield
-                asked.append(shard.ask(lambda state, some=some: question(state, some)))  # type: ignore[misc]
+                pending.append(shard.ask(lambda state, portion=portion: question(state, portion)))  # type: ignore[misc]
 
     def submit_to(self, index: int, decide: Decide[S, R]) -> Deferred[R]:
         shard = self._shards.get(index)

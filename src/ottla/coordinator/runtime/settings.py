@@ -16,7 +16,7 @@ __all__ = ["ShardSettings"]
 
 
 class ShardSettings:
-    """One object for all shards of a runtime, so that a change reaches all of them."""
+    """Settings that all shards of a runtime share, so that a change reaches all shards."""
 
     __slots__ = (
         "codec",
@@ -40,9 +40,9 @@ class ShardSettings:
         # Zero or less: a batch stays open until the end of the loop's turn.
         self.linger_ms = linger_ms
         self.codec = codec
-        # True if other brokers may lead by now what this broker believes to lead.
+        # True if other brokers may already lead partitions of which this broker still acts as the leader.
         self.may_be_replaced = may_be_replaced
-        # Then refuses every response that needs no records, and not only the answers to questions.
+        # True if every response without records is refused in that case, and not only the answers to questions.
         self.refuses_all_when_replaced = refuses_all_when_replaced
         self.statistics = ShardStatistics()
 
@@ -51,7 +51,7 @@ class ShardSettings:
         return (leader is None or not leader.is_alone) and self.may_be_replaced()
 
     def refusal_if_replaced(self, leader: LeaderState | None) -> KafkaError | None:
-        """The error instead of a response from memory, if another broker may lead by now."""
+        """The error instead of a response from memory, if another broker may already lead."""
         if self.refuses_all_when_replaced and self.others_may_lead(leader):
             return KafkaError(ErrorCode.NOT_COORDINATOR)
         return None

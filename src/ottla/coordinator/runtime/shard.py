@@ -117,7 +117,7 @@ class Shard(Generic[S]):
         return self._settings.statistics
 
     def submit(self, decide: Decide[S, R]) -> Deferred[R]:
-        """Decides at once. The response comes when all records that it rests on are committed."""
+        """Decides at once. The response resolves when all records that it depends on are committed."""
         if self.status is not ShardStatus.ACTIVE:
             return Deferred.failed(KafkaError(REFUSALS[self.status]))
         now_ms = self._world.clock.now_ms()
@@ -209,7 +209,7 @@ class Shard(Generic[S]):
         """
         if self.status is not ShardStatus.ACTIVE:
             return Deferred.failed(KafkaError(REFUSALS[self.status]))
-        self._flush()
+        self._flush(settles=False)
         if self.status is not ShardStatus.ACTIVE:
             return Deferred.failed(KafkaError(REFUSALS[self.status]))
         now_ms = self._world.clock.now_ms()
@@ -231,7 +231,7 @@ class Shard(Generic[S]):
         """Writes the marker and replays the end of the transaction; resolves when the marker is committed."""
         if self.status is not ShardStatus.ACTIVE:
             return Deferred.failed(KafkaError(REFUSALS[self.status]))
-        self._flush()
+        self._flush(settles=False)
         if self.status is not ShardStatus.ACTIVE:
             return Deferred.failed(KafkaError(REFUSALS[self.status]))
         now_ms = self._world.clock.now_ms()
@@ -301,13 +301,13 @@ class Shard(Generic[S]):
             )
         batch = self._open
         if batch is not None and (is_long or HEADER_SIZE + len(batch.payload) + size > size_max):
-            self._flush()
+            self._flush(settles=False)
             if self.status is not ShardStatus.ACTIVE:
                 raise KafkaError(REFUSALS[self.status])
             batch = None
         if batch is None:
             batch = self._open = Batch(now_ms)
-            # Only runs come by the thousand. Other callers may rely on `submit` returning before the response.
+            # Only runs arrive by the thousand. Other callers may rely on `submit` returning before the response.
             self._plan_flush(batch, may_be_at_once=run is not None, is_long=is_long)
         timestamp_delta = now_ms - batch.base_timestamp
         if run is None:
@@ -338,8 +338,12 @@ class Shard(Generic[S]):
         else:
             turn.at_end(self._flush)
 
-    def _flush(self) -> None:
-        """Appends the open batch, unless it was full and appended before its turn ended."""
+    def _flush(self, *, settles: bool = True) -> None:
+        """Appends the open batch, unless it was full and appended before its turn ended.
+
+        Without `settles` its responses wait for the next append or for the end of the turn, because a callback of a
+        response may submit a decision, which would come between the caller's decision and its records.
+        """
         batch, self._open = self._open, None
         if self._flush_timer is not None:
             self._flush_timer.cancel()
@@ -372,7 +376,7 @@ class Shard(Generic[S]):
         statistics.batches += 1
         statistics.records += batch.count
         statistics.bytes += len(buffer)
-        self._on_appended(batch, result)
+        self._on_appended(batch, result, settles=settles)
 
     def _count_failure(self, error: KafkaError) -> KafkaError:
         """Counts and logs a failed append; the error for the client."""
@@ -380,13 +384,18 @@ class Shard(Generic[S]):
         self._settings.statistics.failed_batches += 1
         return client_error(error)
 
-    def _on_appended(self, batch: Batch, result: AppendResult) -> None:
+    def _on_appended(self, batch: Batch, result: AppendResult, *, settles: bool = True) -> None:
         batch.end_offset = result.last_offset + 1
         batch.flushed = result.flushed
-        if not self._gate and result.flushed is None and self.partition.high_watermark >= batch.end_offset:
+        is_committed = result.flushed is None and self.partition.high_watermark >= batch.end_offset
+        if is_committed and settles and not self._gate:
             batch.settle(None)
             return
         self._gate.wait(batch)
+        if not settles:
+            self._turn.at_end(self._gate.on_progress)
+        elif is_committed:
+            self._gate.on_progress()
 
     def _answer_without_records(self, decision: Decision[R]) -> Deferred[R]:
         batch = self._open or self._gate.newest
@@ -430,5 +439,5 @@ RECORD_OVERHEAD = 32
 # The decisions of one turn from which on it pays to wait for the end of the turn.
 DECISIONS_WORTH_WAITING_FOR = 3
 
-# A run of this many records is a batch of its own: that is written faster, and the extra append costs little.
+# A run with this number of records gets its own batch, which is written faster; the extra append costs little.
 LONG_RUN = 16

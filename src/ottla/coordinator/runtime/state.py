@@ -1,4 +1,4 @@
-"""The state of one shard, as the runtime sees it."""
+"""The interface between the runtime and the state of a shard."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class CoordinatorState(Protocol):
     """The state of one shard in memory."""
 
     def replay(self, key: Message, value: Message | None, producer_id: int = -1) -> None:
-        """Applies one record. State that is in the log changes in no other way, during a load and afterwards.
+        """Applies one record. Only this method changes state that is in the log, during a load and afterwards.
 
         A record with a producer id belongs to a transaction and counts only after that transaction is committed.
         """

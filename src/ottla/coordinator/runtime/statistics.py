@@ -16,7 +16,7 @@ class ShardStatistics:
         self.records = 0
         self.bytes = 0
         self.failed_batches = 0
-        # From the append to the commit.
+        # The time from the append to the commit.
         self.commit_wait_seconds = 0.0
         self.loads = 0
         self.load_seconds = 0.0

@@ -30,7 +30,7 @@ REFUSALS = {
     ShardStatus.CLOSED: ErrorCode.NOT_COORDINATOR,
 }
 
-# What an error of the partition means to a client of the coordinator.
+# Error of the partition -> error for a client of the coordinator.
 _CLIENT_ERRORS = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
     ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,

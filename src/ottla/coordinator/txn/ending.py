@@ -151,7 +151,7 @@ def _decide_end_second_version(
     elif status is _S.ONGOING:
         return _prepare_or_ask(shard, transaction, _wanted(request), fresh_producer_id, now_ms)
     elif not request.committed:
-        # The producer does not know whether its transaction has begun: it aborts one that has not.
+        # The producer may abort a transaction that has not begun, because it cannot know that.
         return _prepare_or_ask(shard, transaction, _S.PREPARE_ABORT, fresh_producer_id, now_ms, has_begun=False)
     raise KafkaError(ErrorCode.INVALID_TXN_STATE)
 

@@ -130,7 +130,7 @@ class MarkerSender:
         self._route(marker, list(marker.missing))
 
     def forget_shard(self, shard_index: int) -> None:
-        """Another broker coordinates these transactions now. Requests in flight may still arrive and are harmless."""
+        """Drops the markers of a shard that another broker now coordinates. Requests in flight are harmless."""
         for key in [key for key in self._under_way if key[0] == shard_index]:
             self._under_way.pop(key).is_cancelled = True
 

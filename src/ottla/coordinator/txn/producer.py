@@ -74,7 +74,7 @@ def decide_init(
 
 
 def _may_be(transaction: Transaction, expected: ProducerIdentity) -> bool:
-    """True if the producer may own the transactional id: it has the current producer id, or the one just used up."""
+    """True if the producer may own the transactional id: its producer id is the current one or the one just used up."""
     return (
         transaction.producer_epoch == NO_EPOCH
         or expected.producer_id == transaction.producer_id

@@ -28,7 +28,7 @@ class TransactionRecords(RecordFormat):
 
 
 def _of_first_version(value: TransactionLogValue) -> TransactionLogValue:
-    """Without the fields that version 0 has no room for."""
+    """The value without the fields that version 0 lacks."""
     return TransactionLogValue(
         producer_id=value.producer_id,
         producer_epoch=value.producer_epoch,

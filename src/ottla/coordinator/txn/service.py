@@ -1,7 +1,7 @@
-"""The transaction coordinator as request handlers see it: one method per API, with its checks and its decision.
+"""The transaction coordinator's interface for request handlers: one method per API, with its checks and its decision.
 
 Handlers authorise and translate the request before they call. Producer ids come from the controller, which takes time,
-but a decision is made at once. A decision that needs a new producer id says so, and is repeated with one.
+but a decision is made at once. A decision that needs a new producer id returns that need, and is repeated with an id.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class TransactionCoordinator:
             settings=ShardSettings(
                 write_timeout_ms=config.request_timeout_ms,
                 may_be_replaced=may_be_replaced,
-                # A stale coordinator would tell a producer that its transaction never began, or that it has ended.
+                # A stale coordinator would answer that a producer's transaction never began, or that it has ended.
                 refuses_all_when_replaced=True,
             ),
             load_buffer_bytes=config.transaction_state_log_load_buffer_size,
@@ -146,7 +146,7 @@ class TransactionCoordinator:
     def add_partitions(
         self, transaction: AddPartitionsToTxnTransaction, partitions: frozenset[TopicPartition], *, client_version: int
     ) -> Deferred[None]:
-        """Fails with the code for every partition. In the second version of transactions a broker asks."""
+        """Fails with the code for every partition. In the second version of transactions a broker sends the request."""
         transactional_id = transaction.transactional_id
         if not transactional_id:
             return Deferred.failed(KafkaError(ErrorCode.INVALID_REQUEST))
@@ -266,7 +266,7 @@ class TransactionCoordinator:
     def _submit_after_the_end(
         self, transactional_id: str, decide: TransactionDecide[None], wait_ms: int
     ) -> Deferred[None]:
-        """Waits shortly for the end of the previous transaction, whose markers are usually about to be written."""
+        """Waits briefly for the end of the previous transaction, whose markers are usually about to be written."""
         submitted = self.runtime.submit(transactional_id, decide)
         error = submitted.error
         if not isinstance(error, KafkaError) or error.code is not ErrorCode.CONCURRENT_TRANSACTIONS:

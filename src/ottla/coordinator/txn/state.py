@@ -64,9 +64,9 @@ class TransactionShard:
         self.timers = timers
         self.context = context
         self.transactions: dict[str, Transaction] = {}
-        # Ids with an open transaction: those that may time out.
+        # The ids with an open transaction, which may time out.
         self.ongoing: dict[str, None] = {}
-        # By id: callbacks for the end of a prepared transaction.
+        # Callbacks for the end of a prepared transaction, by id.
         self.waiting: dict[str, list[Callable[[], object]]] = {}
         self.is_loaded = False
 
@@ -129,7 +129,7 @@ class TransactionShard:
             self.context.aborts += 1
 
     def replay_transaction_end(self, producer_id: int, *, is_commit: bool) -> None:
-        """No record of this topic belongs to a transaction."""
+        """Does nothing: no record of this topic belongs to a transaction."""
 
     def on_loaded(self, now_ms: int) -> None:  # noqa: ARG002
         self.is_loaded = True
@@ -165,7 +165,7 @@ def record_of(transaction: Transaction, value: TransactionLogValue) -> Coordinat
 def on_prepared(shard: TransactionShard, transaction: Transaction, error: KafkaError | None) -> None:
     """Sends the markers after the commit of a Prepare... record; after an error it is written again."""
     if transaction.status not in PREPARED or shard.timers.submit is None:
-        # The record was refused, or another broker coordinates the transaction now.
+        # The record was refused, or another broker now coordinates the transaction.
         return
     if error is None:
         shard.context.send_markers(shard, transaction)

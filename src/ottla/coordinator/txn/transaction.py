@@ -18,7 +18,7 @@ NO_PRODUCER = -1
 NO_EPOCH = -1
 NO_TIME = -1
 EPOCH_MAX = 32767
-# Transactions that never time out: an external coordinator decides them (KIP-939).
+# The timeout of transactions that an external coordinator ends (KIP-939): they never time out.
 TIMEOUT_NEVER_MS = (1 << 31) - 1
 
 # From this version of the client on, each end of a transaction raises the epoch (KIP-890).
@@ -36,7 +36,7 @@ def is_exhausted(producer_epoch: int) -> bool:
 class TransactionRecord(TransactionLogValue):
     """A record, and the epoch before a bump that the client asked for, which is only in memory.
 
-    It tells a repeated InitProducerId from one of another producer (KIP-360). Kafka does not store it either.
+    The epoch distinguishes a repeated InitProducerId from another producer's (KIP-360). Kafka does not store it either.
     """
 
     __slots__ = ("last_producer_epoch",)
@@ -119,8 +119,8 @@ class Transaction:
             client_transaction_version=self.client_version if client_version is None else client_version,
         )
         record.last_producer_epoch = self.last_producer_epoch if last_producer_epoch is None else last_producer_epoch
-        assert record.producer_id >= 0, self._told(status)
-        assert 0 <= record.producer_epoch <= EPOCH_MAX, self._told(status)
+        assert record.producer_id >= 0, self._story(status)
+        assert 0 <= record.producer_epoch <= EPOCH_MAX, self._story(status)
         return record
 
     def as_record(self) -> TransactionRecord:
@@ -141,7 +141,7 @@ class Transaction:
         return record
 
     def is_repeated_by(self, value: TransactionLogValue) -> bool:
-        """True if the record says what the last one said: a prepared transaction is written again after a load."""
+        """True if the record equals the last record: a prepared transaction is written again after a load."""
         return (
             value.transaction_status == self.status
             and value.producer_id == self.producer_id
@@ -152,7 +152,7 @@ class Transaction:
     def check(self, status: TransactionStatus) -> None:
         """Raises ImpossibleTransition, with the last transitions."""
         if status not in TRANSITIONS[self.status]:
-            raise ImpossibleTransition(self._told(status))
+            raise ImpossibleTransition(self._story(status))
 
     def apply(self, value: TransactionLogValue) -> None:
         self.status = status = TransactionStatus(value.transaction_status)
@@ -183,7 +183,7 @@ class Transaction:
         assert has_begun or not self.partitions, f"partitions without a transaction: {story}"
         assert status in PREPARED or self.next_producer_id == NO_PRODUCER, f"a next producer id too late: {story}"
 
-    def _told(self, status: TransactionStatus) -> str:
+    def _story(self, status: TransactionStatus) -> str:
         return f"{self.transactional_id}: {' -> '.join(self.history) or 'new'} -> {status.name}"
 
 

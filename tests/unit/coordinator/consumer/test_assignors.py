@@ -26,7 +26,10 @@ def spec_of(
             member_id: MemberSpec(topics, (previous or {}).get(member_id, {}), (racks or {}).get(member_id))
             for member_id, topics in subscriptions.items()
         },
-        {each: TopicSpec(each, count, (topic_racks or {}).get(each, ())) for each, count in counts.items()},
+        {
+            topic_id: TopicSpec(topic_id, count, (topic_racks or {}).get(topic_id, ()))
+            for topic_id, count in counts.items()
+        },
     )
 
 
@@ -39,12 +42,12 @@ def loads(targets: Targets) -> list[int]:
 
 
 def moved(before: Targets, after: Targets) -> int:
-    owner = {(topic, each): member for member, target in before.items() for topic in target for each in target[topic]}
+    owner = {(topic, index): member for member, target in before.items() for topic in target for index in target[topic]}
     return sum(
-        owner.get((topic, each), member) != member
+        owner.get((topic, index), member) != member
         for member, target in after.items()
         for topic in target
-        for each in target[topic]
+        for index in target[topic]
     )
 
 
@@ -55,7 +58,7 @@ counts_strategy = st.dictionaries(st.sampled_from(TOPIC_IDS), st.integers(1, 12)
 def any_spec(draw: st.DrawFn) -> AssignmentSpec:
     counts = draw(counts_strategy)
     members = draw(st.lists(st.text("abcdef", min_size=1, max_size=3), min_size=1, max_size=8, unique=True))
-    topics = st.frozensets(st.sampled_from(sorted(counts, key=lambda each: each.bytes)))
+    topics = st.frozensets(st.sampled_from(sorted(counts, key=lambda topic_id: topic_id.bytes)))
     return spec_of({member_id: draw(topics) for member_id in members}, counts)
 
 
@@ -66,9 +69,9 @@ def test_every_subscribed_partition_has_one_owner_that_subscribes(name: str, spe
     targets = ASSIGNORS[name](spec)
     assert targets.keys() == spec.members.keys()
     wanted = {topic for member in spec.members.values() for topic in member.topic_ids}
-    assert sorted(all_of(targets), key=lambda each: (each[0].bytes, each[1])) == sorted(
-        ((topic, each) for topic in wanted for each in range(spec.topics[topic].partition_count)),
-        key=lambda each: (each[0].bytes, each[1]),
+    assert sorted(all_of(targets), key=lambda pair: (pair[0].bytes, pair[1])) == sorted(
+        ((topic, index) for topic in wanted for index in range(spec.topics[topic].partition_count)),
+        key=lambda pair: (pair[0].bytes, pair[1]),
     )
     for member_id, target in targets.items():
         assert target.keys() <= spec.members[member_id].topic_ids
@@ -79,12 +82,12 @@ def test_every_subscribed_partition_has_one_owner_that_subscribes(name: str, spe
 @settings(max_examples=60, deadline=None)
 def test_uniform_is_even_and_moves_no_more_than_it_must(counts: dict[Uuid, int], size: int, change: int) -> None:
     topics = frozenset(counts)
-    before = ASSIGNORS["uniform"](spec_of({f"m{each}": topics for each in range(size)}, counts))
+    before = ASSIGNORS["uniform"](spec_of({f"m{number}": topics for number in range(size)}, counts))
     assert loads(before)[-1] - loads(before)[0] <= 1
-    again = ASSIGNORS["uniform"](spec_of({f"m{each}": topics for each in range(size)}, counts, before))
+    again = ASSIGNORS["uniform"](spec_of({f"m{number}": topics for number in range(size)}, counts, before))
     assert again == before
     new_size = max(1, size + change)
-    after = ASSIGNORS["uniform"](spec_of({f"m{each}": topics for each in range(new_size)}, counts, before))
+    after = ASSIGNORS["uniform"](spec_of({f"m{number}": topics for number in range(new_size)}, counts, before))
     assert loads(after)[-1] - loads(after)[0] <= 1
     stayers = {member_id: target for member_id, target in before.items() if member_id in after}
     # A remaining member gives up only partitions above its new share.
@@ -111,7 +114,7 @@ def test_range_gives_the_same_numbers_of_equal_topics_to_the_same_member() -> No
 
 
 def test_uniform_prefers_members_in_a_replicas_rack_within_their_share() -> None:
-    racks = tuple(frozenset({"r1" if each % 2 else "r0"}) for each in range(6))
+    racks = tuple(frozenset({"r1" if index % 2 else "r0"}) for index in range(6))
     spec = spec_of(
         {"a": frozenset({A}), "b": frozenset({A})}, {A: 6}, racks={"a": "r1", "b": "r0"}, topic_racks={A: racks}
     )
@@ -119,10 +122,10 @@ def test_uniform_prefers_members_in_a_replicas_rack_within_their_share() -> None
 
 
 def steps_to_rebalance(name: str, *, members: int, partitions: int, alike: bool) -> int:
-    """What it takes to find a place for one more member, among all topics or among as many as each is subscribed to."""
+    """The steps of an assignment with a new member; members subscribe to all topics (`alike`) or to some of them."""
     counts = dict.fromkeys(TOPIC_IDS, partitions // len(TOPIC_IDS))
     topics = [frozenset(TOPIC_IDS if alike else TOPIC_IDS[: number % len(TOPIC_IDS) + 1]) for number in range(members)]
-    subscriptions = {f"m{number}": each for number, each in enumerate(topics)}
+    subscriptions = {f"m{number}": topic_ids for number, topic_ids in enumerate(topics)}
     before = ASSIGNORS[name](spec_of(subscriptions, counts))
     spec = spec_of({**subscriptions, "new": frozenset(counts)}, counts, before)
     return steps_of(lambda: ASSIGNORS[name](spec))

@@ -43,7 +43,7 @@ def test_a_first_member_gets_everything_at_once(path: GroupPath) -> None:
     assert (member.epoch, member.partitions(topic_id(path))) == (2, {0, 1, 2})
     assert member.last.heartbeat_interval_ms == 5000
     assert group_of(path).state is GroupState.STABLE
-    # Nothing has changed: the answer says no more than that.
+    # Nothing has changed: the response has no assignment.
     member.converge()
     assert member.last.assignment is None
     # A heartbeat with all fields gets the whole assignment.
@@ -59,7 +59,7 @@ def test_partitions_move_only_after_their_owner_has_given_them_up(path: GroupPat
     assert (second.epoch, second.count) == (3, 0)
     assert group_of(path).state is GroupState.RECONCILING
     assert group_of(path).members["b"].state is MemberState.UNRELEASED_PARTITIONS
-    # The first is told, keeps its epoch and still owns it: nothing moves, also when it does not say what it owns.
+    # The first member keeps its epoch and still owns the partition, also if a heartbeat omits owned partitions.
     assert first.beat() is ErrorCode.NONE
     assert (first.epoch, first.count) == (2, 2)
     assert group_of(path).members["a"].state is MemberState.UNREVOKED_PARTITIONS
@@ -137,14 +137,14 @@ def test_an_answer_that_was_lost_is_given_again(path: GroupPath) -> None:
     second.leave()
     first.beat()
     assert first.epoch > before
-    # It never got that: it is still where it was, and owns nothing that is not its own.
+    # The response was lost: the member has its previous epoch and owns no foreign partition.
     first.epoch = before
     assert first.beat() is ErrorCode.NONE
     assert first.epoch > before
     first.epoch = before
     first.owned[topic_id(path)] = {0, 1, 2, 17}
     assert first.beat() is ErrorCode.FENCED_MEMBER_EPOCH
-    # Two epochs ago is too long.
+    # An epoch before the previous one is refused.
     first.owned = {}
     first.epoch = before - 1
     assert first.beat() is ErrorCode.FENCED_MEMBER_EPOCH
@@ -154,7 +154,7 @@ def test_an_answer_that_was_lost_is_given_again(path: GroupPath) -> None:
 
 
 def lose_answer(member: ConsumerMember) -> None:
-    """The coordinator decides, and the member sees nothing of it."""
+    """The coordinator changes the member's assignment, and the response is lost."""
     before = member.epoch, member.assigned
     assert member.beat(tell_owned=False) is ErrorCode.NONE
     assert member.epoch == before[0]
@@ -162,14 +162,14 @@ def lose_answer(member: ConsumerMember) -> None:
 
 
 def test_a_member_that_missed_what_to_revoke_is_told_again(path: GroupPath) -> None:
-    """As librdkafka after a heartbeat that timed out: it goes on with short heartbeats, and its epoch is the same."""
+    """As librdkafka after a heartbeat timeout: it continues with short heartbeats and the same epoch."""
     first, second = ConsumerMember(path, "g", "a"), ConsumerMember(path, "g", "b")
     first.join()
     first.converge()
     second.join()
     lose_answer(first)
     assert group_of(path).members["a"].state is MemberState.UNREVOKED_PARTITIONS
-    # Also a report of the partitions that it has does not confirm the assignment.
+    # A report of the partitions that the member owns does not confirm the assignment either.
     assert first.beat() is ErrorCode.NONE
     assert first.last.assignment is not None
     first.assigned = first.owned
@@ -197,7 +197,7 @@ def test_a_member_that_missed_a_free_partition_is_told_again(path: GroupPath) ->
     assert second.last.assignment is None
     assert second.beat(tell_owned=False) is ErrorCode.NONE
     assert second.last.assignment is None
-    # Nothing is kept of a member that has left.
+    # No state is kept for a member that has left.
     first.leave()
     assert second.beat(tell_owned=False) is ErrorCode.NONE
     assert group_of(path).unconfirmed == {"b"}
@@ -392,10 +392,10 @@ def test_offsets_are_committed_at_the_members_epoch(path: GroupPath) -> None:
     assert first.epoch > old
     (kept, *_) = first.partitions(topic_id(path))
     (lost,) = second.partitions(topic_id(path))
-    # It has had the partition since before: its commit is good, although its epoch is old.
+    # The member owns the partition since an earlier epoch: its commit is valid, although its epoch is old.
     assert commit(first, old, kept) is ErrorCode.NONE
     assert commit(first, old, lost) is ErrorCode.STALE_MEMBER_EPOCH
-    # It has the partition again, but another member had it in between and may have committed more.
+    # The member owns the partition again, but another member owned it in between and may have committed more.
     second.leave()
     settle(path, first)
     assert lost in first.partitions(topic_id(path))
@@ -458,7 +458,7 @@ def test_no_partition_is_ever_owned_twice(make_consumer: Callable[..., GroupPath
             elif random.random() < 0.5:
                 code = member.beat()
             else:
-                member.owned = {each: set(partitions) for each, partitions in member.assigned.items()}
+                member.owned = {owned_topic: set(partitions) for owned_topic, partitions in member.assigned.items()}
                 code = member.beat()
             if code is not ErrorCode.NONE:
                 assert code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
@@ -468,9 +468,9 @@ def test_no_partition_is_ever_owned_twice(make_consumer: Callable[..., GroupPath
             taken: set[tuple[Uuid, int]] = set()
             known = group_of(path).members
             for member in members.values():
-                # What a member was fenced for, it gives up before it joins again.
+                # A fenced member gives up its partitions before it joins again.
                 if member.member_id in known:
-                    held = {(each, index) for each, indexes in member.owned.items() for index in indexes}
+                    held = {(owned_topic, index) for owned_topic, indexes in member.owned.items() for index in indexes}
                     assert not held & taken
                     taken |= held
     if members:

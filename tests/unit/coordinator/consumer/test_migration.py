@@ -33,7 +33,7 @@ def assignment(*partitions: int, user_data: bytes | None = None) -> bytes:
 
 
 def partitions_of(member: Member) -> set[int]:
-    """What a member of the classic protocol was told by SyncGroup."""
+    """The partitions in a classic member's SyncGroup response."""
     message, _ = decode(ConsumerProtocolAssignment, memoryview(member.assignment), 0, 2)
     return {index for partition in message.assigned_partitions for index in partition.partitions}
 
@@ -47,7 +47,7 @@ def classic_group(path: GroupPath, *members: Member, assignments: tuple[bytes, .
     for member in members:
         if member is not leader:
             member.sync()
-    leader.sync({member.member_id: each for member, each in zip(members, assignments, strict=True)})
+    leader.sync({member.member_id: content for member, content in zip(members, assignments, strict=True)})
     assert all(member.sync_code is ErrorCode.NONE for member in members)
 
 
@@ -66,7 +66,7 @@ def test_a_group_is_upgraded_and_downgraded_while_its_members_go_on(path: GroupP
     assert isinstance(group, ConsumerGroup)
     group.invariants()
     assert new.count == 0
-    # The old member is told to join again, revokes (a version 0 subscription owns nothing), and gets its new part.
+    # The old member has to rejoin, revokes (a version 0 subscription owns nothing), and gets its new share.
     assert old.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
     rejoin(old)
     assert len(partitions_of(old)) == 2
@@ -231,7 +231,7 @@ def test_classic_members_that_are_left_alone_in_a_consumer_group_share_it(
     rejoin(old)
     new.beat()
     assert new.leave() is ErrorCode.NONE
-    # No member uses the new protocol any more, but the group may not go back.
+    # No member uses the new protocol any more, but a downgrade is not allowed.
     assert old.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
     rejoin(old)
     assert partitions_of(old) == {0, 1, 2}
@@ -239,7 +239,7 @@ def test_classic_members_that_are_left_alone_in_a_consumer_group_share_it(
 
 
 def test_a_downgrade_that_is_not_known_to_be_committed_is_not_taken_back(path: GroupPath) -> None:
-    """It is in the log: behind it, records of a consumer group could not be replayed, nor anything else of the log."""
+    """The downgrade is in the log. Consumer group records behind it would make the replay of the whole log fail."""
     old = Member(path, "g", session_timeout_ms=60_000)
     classic_group(path, old, assignments=(assignment(0, 1, 2),))
     new = ConsumerMember(path, "g", "n")
@@ -258,7 +258,7 @@ def test_a_downgrade_that_is_not_known_to_be_committed_is_not_taken_back(path: G
 
 
 def test_an_empty_group_that_cannot_be_written_down_stays_of_its_kind(path: GroupPath) -> None:
-    """Or it would be gone with its tombstones unwritten, and be back once the classic group is deleted."""
+    """Otherwise the group would vanish without tombstones and reappear when the classic group is deleted."""
     new = ConsumerMember(path, "g", "n")
     assert new.join() is ErrorCode.NONE
     assert new.leave() is ErrorCode.NONE
@@ -287,7 +287,7 @@ def test_a_group_that_is_of_two_kinds_keeps_no_other_away(path: GroupPath) -> No
 
 
 def set_in_sync(path: GroupPath, *nodes: int) -> None:
-    """Which of two replicas of the offsets are in sync."""
+    """Sets the in-sync replicas of the offsets topic."""
     topic = path.image.topics.by_name["__consumer_offsets"]
     path.commit(
         *(

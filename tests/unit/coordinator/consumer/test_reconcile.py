@@ -76,7 +76,7 @@ def test_nothing_new_is_had_before_what_is_lost_is_given_up() -> None:
     before = member(STABLE, 6, 0, 1)
     assert step(before, 0, 2) == (UNREVOKED, 6, {0}, {1})
     assert step(before, 0, 2, owned=owns(0, 1)) == (UNREVOKED, 6, {0}, {1})
-    # It has already given it up by itself.
+    # The member has already revoked the partition by itself.
     assert step(before, 0, 2, owned=owns(0)) == (STABLE, 7, {0, 2}, set())
 
 
@@ -85,7 +85,7 @@ def test_a_member_that_revokes_is_waited_for() -> None:
     assert step(before, 0, 2) == (UNREVOKED, 6, {0}, {1})
     assert step(before, 0, 2, owned=owns(0, 1)) == (UNREVOKED, 6, {0}, {1})
     assert step(before, 0, 2, owned=owns(0)) == (STABLE, 7, {0, 2}, set())
-    # The next target may take more, or give back what was just given up (which only it itself holds).
+    # The next target may take more, or give back the revoked partition, which only this member holds.
     assert step(before, 2, owned=owns(0)) == (UNREVOKED, 6, set(), {0})
     assert step(before, 0, 1, owned=owns(0), taken=(1,)) == (STABLE, 7, {0, 1}, set())
 
@@ -101,7 +101,7 @@ def test_topics_that_are_not_subscribed_any_more_are_given_up_before_the_next_ta
     assert step(before, 0, 1, subscribed=(U,), changed=True) == (UNREVOKED, 7, set(), {0, 1})
     assert step(before, 0, 1, subscribed=(U,), changed=True, owned=owns()) == (STABLE, 7, set(), set())
     assert step(before, 0, 1, subscribed=(T, U), changed=True) == (STABLE, 7, {0, 1}, set())
-    # Nor is a target of the time before followed.
+    # An older target is not followed either.
     assert step(member(STABLE, 6, 0), 0, 1, subscribed=(U,)) == (UNREVOKED, 6, set(), {0})
 
 

@@ -34,7 +34,7 @@ def two_members(path: GroupPath, instance_id: str | None = None) -> tuple[Consum
 
 
 def pass_sessions(path: GroupPath, member: ConsumerMember) -> None:
-    """All sessions end, but that of this member."""
+    """All sessions except that of this member expire."""
     for _ in range(SESSIONS_MS // 5_000):
         path.advance(5_000)
         member.beat()

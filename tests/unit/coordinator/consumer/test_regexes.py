@@ -108,6 +108,6 @@ def test_an_expression_that_takes_too_much_work_matches_no_topics(
         member.join()
         for _ in range(50):
             path.advance(RegexAllowance.WINDOW_MS)
-    found = {regex: resolved.topics for regex, resolved in group_of(path).resolved_regexes.items()}
-    assert found == {DEAR_REGEX: frozenset(), "a+b": {"a" * 200 + "b"}}
+    matched_topics = {regex: resolved.topics for regex, resolved in group_of(path).resolved_regexes.items()}
+    assert matched_topics == {DEAR_REGEX: frozenset(), "a+b": {"a" * 200 + "b"}}
     assert "takes too much work for" in caplog.text

@@ -12,19 +12,19 @@ from tests.support.transaction_path import TransactionPath
 @pytest.fixture
 def make_path(log_directory: str) -> Iterator[Callable[..., TransactionPath]]:
     """A broker with these settings, that leads the topic of transactions and a topic `t` of four partitions."""
-    made: list[TransactionPath] = []
+    paths: list[TransactionPath] = []
 
     def make(*, level: int = 2, **properties: str) -> TransactionPath:
         settings = {name.replace("_", "."): value for name, value in properties.items()}
         path = TransactionPath(log_directory, properties=settings)
-        made.append(path)
+        paths.append(path)
         path.set_transaction_version(level)
         path.create_topic("t", 4)
         path.create_state_topic()
         return path
 
     yield make
-    for path in made:
+    for path in paths:
         path.stop()
 
 

@@ -32,7 +32,7 @@ NONE = ErrorCode.NONE
 
 
 def set_epoch(path: TransactionPath, producer: Producer, epoch: int) -> None:
-    """As if it had been used for long."""
+    """Sets the epoch, as after long use."""
     transaction = path.transaction(producer.transactional_id)
     transaction.producer_epoch = epoch
     producer.epoch = epoch
@@ -93,7 +93,7 @@ def test_a_transaction_from_beginning_to_end(path: TransactionPath, version: int
     assert path.status("x") == ("CompleteCommit" if commits else "CompleteAbort")
     # Of the second version the marker has the new epoch, so that late batches of this transaction are too old.
     epoch = 1 if version == 2 else 0
-    assert set(path.leaders.written) == {Written(each, producer_id, epoch, commits) for each in (T0, T1)}
+    assert set(path.leaders.written) == {Written(partition, producer_id, epoch, commits) for partition in (T0, T1)}
     assert (producer.producer_id, producer.epoch) == (producer_id, epoch)
     assert not path.transaction("x").partitions
     assert producer.add(T1) is NONE
@@ -137,7 +137,7 @@ def test_a_request_that_waits_too_long_for_markers_has_to_be_repeated(
 
 
 def test_time_runs_out_in_the_turn_in_which_the_markers_are_written(path: TransactionPath) -> None:
-    # So that an answer waits for a while, as it does for followers.
+    # Delays the response, as waiting for followers does.
     path.commit(r.ConfigRecord(resource_type=2, resource_name=TRANSACTION_TOPIC, name="flush.messages", value="1"))
     path.leaders.silent.add(1)
     producer = Producer(path, "x")
@@ -147,7 +147,7 @@ def test_time_runs_out_in_the_turn_in_which_the_markers_are_written(path: Transa
     answer = path.begin(producer.add_request(T1), 5)
     path.run()
     path.leaders.release()
-    # The transaction is complete; who waits is told at the end of the turn, and a timer may be quicker.
+    # The transaction is complete. Waiting requests are answered at the end of the turn; their timer may fire earlier.
     waits = [timer for _, _, timer in path.virtual.scheduler._later if timer.callback.__name__ == "on_end_or_time"]
     (timer,) = waits
     timer.callback()
@@ -258,7 +258,7 @@ def test_a_repeated_init_gets_the_same_answer_until_a_newer_producer_comes(path:
 
 
 def test_a_fenced_producer_does_not_take_its_successors_end_for_its_own(path: TransactionPath) -> None:
-    """Only where each end raises the epoch is the epoch before it that of a repeated request."""
+    """The previous epoch belongs to a repeated request only if every end of a transaction raises the epoch."""
     older, newer = Producer(path, "x"), Producer(path, "x", version=1)
     older.init()
     assert newer.init() is NONE
@@ -286,9 +286,9 @@ def test_a_continuing_producer_may_repeat_the_step_to_a_new_id(path: Transaction
     set_epoch(path, producer, EPOCH_MAX - 1)
     before = {"producer_id": producer.producer_id, "producer_epoch": producer.epoch}
     assert (producer.init(**before), producer.epoch) == (NONE, 0)
-    given = producer.producer_id
-    assert given != before["producer_id"]
-    assert (producer.init(**before), producer.producer_id, producer.epoch) == (NONE, given, 0)
+    new_id = producer.producer_id
+    assert new_id != before["producer_id"]
+    assert (producer.init(**before), producer.producer_id, producer.epoch) == (NONE, new_id, 0)
     for epoch in (0, 3):
         old = {"producer_id": before["producer_id"], "producer_epoch": epoch}
         assert producer.init(**old) is ErrorCode.PRODUCER_FENCED
@@ -350,10 +350,10 @@ def test_a_transaction_that_is_open_for_too_long_is_aborted(
 ) -> None:
     path = make_path(level=level)
     producer, patient = Producer(path, "x", timeout_ms=5_000), Producer(path, "y", timeout_ms=MINUTE_MS)
-    for each in (producer, patient):
-        each.version = level
-        each.init()
-        each.add(T0)
+    for client in (producer, patient):
+        client.version = level
+        client.init()
+        client.add(T0)
     path.advance(9_999)
     assert path.status("x") == "Ongoing"
     path.advance(1)

@@ -1,4 +1,4 @@
-"""Loads of a coordinator's state that meet a shortage, or retention: they go on, for nothing else would begin them."""
+"""Loads of a coordinator's state that meet a shortage, or retention: they retry, because nothing else restarts them."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ T0 = TopicPartition("t", 0)
 @pytest.fixture
 def producer(path: TransactionPath) -> Producer:
     """Has a transaction that its coordinator aborts in time."""
-    made = Producer(path, "x")
-    made.init()
+    new_producer = Producer(path, "x")
+    new_producer.init()
     path.transactions.runtime.shard_of("x").partition.log.roll()
-    assert made.add(T0) is ErrorCode.NONE
-    return made
+    assert new_producer.add(T0) is ErrorCode.NONE
+    return new_producer
 
 
 @pytest.mark.usefixtures("producer")

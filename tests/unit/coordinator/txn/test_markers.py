@@ -1,4 +1,4 @@
-"""Markers: to whom they go, how often, and when they are given up."""
+"""Markers: their target brokers, retries, and when the coordinator gives them up."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def test_markers_for_one_broker_travel_together(path: TransactionPath) -> None:
     for producer in producers:
         producer.begin_end(commits=True)
     path.run()
-    assert {path.status(each.transactional_id) for each in producers} == {"CompleteCommit"}
+    assert {path.status(committing.transactional_id) for committing in producers} == {"CompleteCommit"}
     # Two shards settle one after the other, each with its own markers.
     assert sorted(node_id for node_id, _ in path.leaders.requests) in ([1, 2], [1, 1, 2, 2])
     by_node = {node_id: [] for node_id in (1, 2)}  # type: ignore[var-annotated]
     for node_id, request in path.leaders.requests:
         by_node[node_id] += [topic.partition_indexes for marker in request.markers for topic in marker.topics]
     assert by_node[1] == [[0]] * 5
-    assert [sorted(each) for each in by_node[2]] == [[1, 2]] * 5
+    assert [sorted(indexes) for indexes in by_node[2]] == [[1, 2]] * 5
     assert len(path.leaders.written) == 15
 
 
@@ -63,7 +63,7 @@ def test_what_comes_while_a_request_is_on_its_way_goes_with_the_next(path: Trans
     path.run()
     assert len(path.leaders.requests) == 2
     assert len(path.leaders.requests[1][1].markers) == 5
-    assert {path.status(each.transactional_id) for each in (first, *others)} == {"CompleteCommit"}
+    assert {path.status(committing.transactional_id) for committing in (first, *others)} == {"CompleteCommit"}
 
 
 @pytest.mark.parametrize(

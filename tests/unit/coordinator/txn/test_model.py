@@ -19,7 +19,7 @@ from tests.support.transaction_path import STATE_TOPIC, Producer, TransactionPat
 
 PARTITIONS = (TopicPartition("t", 0), TopicPartition("t", 1))
 STEPS = 300
-# The last ones end badly where a coordinator confirms what it may still lose.
+# The last seeds fail if a coordinator confirms uncommitted state.
 SEEDS = (*range(12), 30, 55, 75)
 
 
@@ -29,7 +29,7 @@ class Confirmed(NamedTuple):
     partition: TopicPartition
     producer_id: int
     epoch: int
-    # How many markers had been written by then.
+    # The number of markers that were written before.
     markers_before: int
 
 
@@ -40,14 +40,14 @@ class Actor:
         self.path = path
         self.producer = Producer(path, name, version=version, timeout_ms=20_000)
         self.is_waiting = False
-        # Asked for, and not known to be decided: nothing else is sent before that is.
+        # The requested end whose decision is not known yet; the producer sends nothing else before.
         self.ending: bool | None = None
         self.open: list[Confirmed] = []
         # How each transaction ended; None where the producer does not know.
         self.ended: list[tuple[Confirmed, bool | None]] = []
 
     def init(self) -> None:
-        """A new instance: whatever was open is aborted, unless its end was asked for and is decided."""
+        """A new instance: the open transaction is aborted unless its end was requested and is decided."""
         request = InitProducerIdRequest(
             transactional_id=self.producer.transactional_id, transaction_timeout_ms=self.producer.timeout_ms
         )
@@ -78,7 +78,9 @@ class Actor:
             self._forget(None)
 
     def _on_added(self, partition: TopicPartition, response: Any) -> None:
-        if self.producer.added(response) is ErrorCode.NONE and all(each.partition != partition for each in self.open):
+        if self.producer.added(response) is ErrorCode.NONE and all(
+            confirmed.partition != partition for confirmed in self.open
+        ):
             producer = self.producer
             self.open.append(Confirmed(partition, producer.producer_id, producer.epoch, len(self.path.leaders.written)))
 
@@ -92,7 +94,7 @@ class Actor:
             self._forget(None)
 
     def _forget(self, commits: bool | None) -> None:
-        self.ended += [(each, commits) for each in self.open]
+        self.ended += [(confirmed, commits) for confirmed in self.open]
         self.open.clear()
         self.ending = None
 
@@ -156,7 +158,7 @@ class Story:
         self.path.run()
 
     def fail_over(self) -> None:
-        """To a coordinator that has what was committed, and nothing else; and back."""
+        """Fails over to a coordinator that has the committed records only, and back."""
         self._change(leader=2)
         for index in self.indexes:
             log = self.path.partition(STATE_TOPIC, index).log
@@ -168,7 +170,7 @@ class Story:
         self.path.leaders.release()
 
     def come_to_the_end(self) -> None:
-        """Everything works again, for longer than transactions may be open."""
+        """Repairs all faults and waits for longer than transactions may be open."""
         for _ in range(30):
             self.let_markers_go()
             self.path.advance(2_000)

@@ -55,7 +55,7 @@ def test_a_crash_after_any_turn_of_the_end(path: TransactionPath, version: int, 
     path.start()
     path.advance(1_000)
     epoch = 1 if version == 2 else 0
-    expected = {Written(each, producer.producer_id, epoch, commits) for each in (T0, T1)}
+    expected = {Written(partition, producer.producer_id, epoch, commits) for partition in (T0, T1)}
     if path.status("x") == "Ongoing":
         assert not answered, "what was answered is decided"
         assert not written_before, "no marker before the decision"
@@ -64,7 +64,7 @@ def test_a_crash_after_any_turn_of_the_end(path: TransactionPath, version: int, 
         return
     assert path.status("x") == ("CompleteCommit" if commits else "CompleteAbort")
     assert set(path.leaders.written) == expected, "each partition has the marker, and no other one"
-    # A retry of the request finds out, with the epoch that the client still has.
+    # A retry with the client's old epoch gets the new epoch.
     assert producer.end(commits=commits) is NONE
     assert producer.epoch == epoch
     assert producer.add(T0) is NONE
@@ -228,7 +228,7 @@ def test_too_few_replicas_change_nothing(make_path: Callable[..., TransactionPat
 def test_a_decision_that_waits_too_long_for_followers_is_still_carried_out(
     make_path: Callable[..., TransactionPath],
 ) -> None:
-    """The client is told that it is not known; nothing is sent before it is."""
+    """The client gets an error for the unknown outcome; no marker is sent before the commit."""
     path = make_path(request_timeout_ms="3000")
     producer = prepared(path, 2)
     topic = path.image.topics.by_name[STATE_TOPIC]
@@ -332,7 +332,7 @@ def test_only_the_markers_of_this_transaction_complete_it(path: TransactionPath)
 
 
 def follow(path: TransactionPath, index: int) -> None:
-    """The second replica has everything."""
+    """The second replica fetches up to the end of the log."""
     partition = path.partition(STATE_TOPIC, index)
     partition.on_follower_fetch(
         2, fetch_offset=partition.log.log_end_offset, log_start_offset=0, now_ms=path.virtual.clock.ms

@@ -1,4 +1,4 @@
-"""Requests about transactions: who may send them, and what administrators see."""
+"""Requests about transactions: their authorization, and the views of administrators."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ID = (ResourceType.TRANSACTIONAL_ID, "x")
 
 
 class Denying(AllowAll):
-    """Everything but this."""
+    """Allows everything except one operation on one resource."""
 
     __slots__ = ("_denied",)
 
@@ -131,7 +131,7 @@ def test_administrators_see_what_they_may(path: TransactionPath) -> None:
         producer.add(T0, ("secret", 0))
     hidden = (Operation.DESCRIBE, *ID)
     listed = ask_denied(path, list_transactions, ListTransactionsRequest(), 2, hidden).transaction_states
-    assert [each.transactional_id for each in listed] == ["y"]
+    assert [state.transactional_id for state in listed] == ["y"]
     secret = (Operation.DESCRIBE, ResourceType.TOPIC, "secret")
     request = DescribeTransactionsRequest(transactional_ids=["x", "y"])
     first, second = ask_denied(path, describe_transactions, request, 0, hidden, secret).transaction_states
@@ -156,7 +156,7 @@ def test_a_list_by_duration(path: TransactionPath) -> None:
         path.advance(1_000)
     for duration_ms, names in ((-1, ["long", "short"]), (1_000, ["long"]), (999, ["long", "short"]), (2_000, [])):
         listed = path.ask(ListTransactionsRequest(duration_filter=duration_ms)).transaction_states
-        assert sorted(each.transactional_id for each in listed) == names, duration_ms
+        assert sorted(state.transactional_id for state in listed) == names, duration_ms
 
 
 def test_no_coordinator_here(path: TransactionPath) -> None:

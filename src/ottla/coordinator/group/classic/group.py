@@ -1,8 +1,8 @@
-"""A classic group: members, generation and protocol, and what follows from them.
+"""A classic group: members, generation and protocol, and the values derived from them.
 
-The log holds what a rebalance came to: a `GroupMetadata` record with the generation and its assignments, and one for a
-group that has become empty. `store` replays it. Between two records the group moves on by itself: members join for the
-next generation, and the leader has yet to assign. That is not in the log, and neither is what `soft` holds. Only the
+The log holds the result of a rebalance: a `GroupMetadata` record with the generation and its assignments, or with no
+members if the group has become empty. `store` replays it. Between two records the state changes only in memory: members
+join for the next generation, and the leader computes the assignment. The log has neither that nor `soft`. Only the
 functions of `rebalance`, `join`, `sync` and `leave` call the methods that change a group.
 """
 
@@ -89,7 +89,7 @@ class ClassicGroup(Group):
         members: Iterable[ClassicMember],
         now_ms: int,
     ) -> ClassicGroup:
-        """A group as its record has it: stable with members, else empty."""
+        """The group of a generation's record: stable if it has members, else empty."""
         group = cls(group_id, shard, now_ms=now_ms)
         for member in members:
             group.add(member)
@@ -190,17 +190,17 @@ class ClassicGroup(Group):
     # Replay.
 
     def store(self, value: GroupMetadataValue, members: Iterable[ClassicMember]) -> None:
-        """Replays the record of a generation: the assignments of its members, or that none is left.
+        """Replays the record of a generation: the assignments of its members, or an empty group.
 
-        Members that stay keep what the record has no room for: their other protocols, and requests that wait.
+        Members that stay keep state that the record does not contain: their other protocols, and waiting requests.
         """
-        known = self.members
+        current = self.members
         stored = {member.member_id: member for member in members}
-        for member_id in [known_id for known_id in known if known_id not in stored]:
+        for member_id in [known_id for known_id in current if known_id not in stored]:
             self.remove(member_id)
         for member_id, member in stored.items():
-            if member_id in known:
-                known[member_id].assignment = member.assignment
+            if member_id in current:
+                current[member_id].assignment = member.assignment
             else:
                 self.add(member)
         if value.generation != self.generation:
@@ -258,7 +258,7 @@ class ClassicGroup(Group):
         member.session_timeout_ms = session_timeout_ms
 
     def remove(self, member_id: str) -> None:
-        """A member, or an id that was given out and has not come back, is gone; so is its session."""
+        """Removes a member, or an id that was handed out and never used, with its session."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count_protocols(member.protocols, -1)
@@ -301,7 +301,7 @@ class ClassicGroup(Group):
         return [member for member in self.members.values() if not self.soft.has_joined(member.member_id)]
 
     def elect_joined_leader(self) -> bool:
-        """Keeps the leader if it has joined, else takes the first member that has; False if none has."""
+        """Keeps the leader if it has joined, else elects the first joined member; False if no member has joined."""
         if self.leader_id is not None and self.soft.has_joined(self.leader_id):
             return True
         joined = next((member_id for member_id in self.members if self.soft.has_joined(member_id)), None)
@@ -313,7 +313,7 @@ class ClassicGroup(Group):
     # Protocols.
 
     def supports(self, protocol_type: str, protocols: Iterable[str]) -> bool:
-        """True if a client with these protocols can join the present members."""
+        """True if the group has this protocol type, and all its members support one of these protocols."""
         names = list(protocols)
         if self.phase is Phase.EMPTY:
             return bool(protocol_type) and bool(names)

@@ -1,7 +1,7 @@
 """JoinGroup to a classic group.
 
 The response of these decisions is a `Deferred`: most requests wait in the group until the rebalance is over. Member ids
-come in with the request: nothing here draws a random number.
+are parameters, because decisions draw no random numbers.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class JoinAttempt:
         self.client_host = client_host
         # The member's id if it needs a new one.
         self.generated_id = generated_id
-        # Copied, since what is decoded is a view of the frame.
+        # The metadata is copied, because the decoded value is a view of the frame.
         self.protocols: Protocols = tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols)
         has_own_timeout = api_version >= FIRST_VERSION_WITH_REBALANCE_TIMEOUT
         self.rebalance_timeout_ms = request.rebalance_timeout_ms if has_own_timeout else request.session_timeout_ms
@@ -112,7 +112,7 @@ def _join_new_group(attempt: JoinAttempt, records: Sequence[CoordinatorRecord]) 
 
 
 def _has_room(group: ClassicGroup, member_id: str, size_max: int) -> bool:
-    """During a rebalance only joined members count: when `group.max.size` has shrunk, the last ones are refused."""
+    """During a rebalance only joined members count: after `group.max.size` has shrunk, the last members are refused."""
     if group.phase is Phase.PREPARING_REBALANCE:
         return group.soft.has_joined(member_id) or group.soft.join_count < size_max
     if group.phase in (Phase.COMPLETING_REBALANCE, Phase.STABLE):
@@ -164,7 +164,7 @@ def _add(group: ClassicGroup, attempt: JoinAttempt, member_id: str, now_ms: int)
 
 
 def _return_static(group: ClassicGroup, attempt: JoinAttempt, old_id: str, now_ms: int) -> JoinDecision:
-    """A static member is back under a new id: a stable group goes on as it was (KIP-345)."""
+    """A static member returns under a new id. A stable group continues without a rebalance (KIP-345)."""
     old = group.members[old_id]
     new = ClassicMember(
         member_id=attempt.generated_id,
@@ -177,7 +177,7 @@ def _return_static(group: ClassicGroup, attempt: JoinAttempt, old_id: str, now_m
         protocols=attempt.protocols,
         assignment=old.assignment,
     )
-    # The same instance runs twice, or its last process is gone: only the newest may go on.
+    # The same instance runs twice, or its previous process has ended: only the newest process may continue.
     answers = group.soft.answers_to((old_id,), ErrorCode.FENCED_INSTANCE_ID)
     members = [*(member for member in group.members.values() if member is not old), new]
     if group.phase is Phase.STABLE and select_protocol(members) == group.protocol_name:
@@ -202,7 +202,7 @@ def _keep_static(
     answers: AnswerList,
     now_ms: int,
 ) -> JoinDecision:
-    """The generation goes on with the new id in its record."""
+    """The generation continues with the new id in its record."""
     old_leader = group.leader_id
     record = group_record(
         group,
@@ -265,10 +265,10 @@ def _join_existing(group: ClassicGroup, attempt: JoinAttempt, now_ms: int) -> Jo
     elif has_changed:
         reason = "has other metadata"
     elif group.phase is Phase.STABLE and group.is_leader(member_id):
-        # The leader joins again to start a rebalance, for reasons that only it knows.
+        # The leader joins again to trigger a rebalance, for example because the topics have changed.
         reason = "leads and joins again"
     else:
-        # Its response was lost: the generation it belongs to has not changed.
+        # The response was lost: the member's generation has not changed.
         return Decision((), Deferred.resolved(group.joined_response(member_id)))
     group.update(
         member,
@@ -279,7 +279,7 @@ def _join_existing(group: ClassicGroup, attempt: JoinAttempt, now_ms: int) -> Jo
     answers: AnswerList = []
     earlier = group.soft.take_join(member_id)
     if earlier is not None:
-        # The client has given that request up, or it would not have sent another.
+        # The client has abandoned the earlier request, because it has sent another one.
         answers.append((earlier, JoinGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)))
     answer: Deferred[JoinGroupResponse] = Deferred()
     group.soft.wait_for_join(member_id, answer)

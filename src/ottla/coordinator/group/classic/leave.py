@@ -1,4 +1,4 @@
-"""LeaveGroup to a classic group: a member goes, or an administrator removes static members by instance id."""
+"""LeaveGroup to a classic group: a member leaves, or an administrator removes static members by instance id."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["decide_leave"]
 
 
 def decide_leave(shard: GroupShard, request: LeaveGroupRequest, now_ms: int) -> Decision[LeaveGroupResponse]:
-    """The response has a code of its own for each member of the request."""
+    """The response has an error code for each member of the request."""
     group = shard.groups.get(request.group_id)
     if isinstance(group, ConsumerGroup):
         from ottla.coordinator.group.consumer.classic_members import decide_classic_leave

@@ -11,7 +11,7 @@ Protocols = tuple[tuple[str, bytes], ...]
 
 
 class ClassicMember:
-    """What a member sent when it joined, and its assignment."""
+    """The values that a member sent when it joined, and its assignment."""
 
     __slots__ = (
         "assignment",

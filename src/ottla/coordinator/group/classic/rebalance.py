@@ -1,12 +1,13 @@
-"""How a classic group goes from one generation to the next.
+"""Rebalances of a classic group: the steps from one generation to the next.
 
 A rebalance begins (`prepare`) when a member joins, leaves or fails. All members have to join again. Members that have
 not joined when the rebalance timeout ends are dropped (`decide_complete_join`), except static members, which only their
 session removes. An empty group first waits `group.initial.rebalance.delay.ms` for more members (KIP-134). Then the
 leader assigns, and each member fetches its assignment with SyncGroup before the same timeout ends again.
 
-The functions that begin with `decide_` return decisions. The others are their steps: they change the group and add to
-the answers of the decision. A step never makes a group empty: that is recorded, and `ClassicGroup.store` does it.
+The functions that begin with `decide_` return decisions. The other functions are steps: they change the group and add
+to the answers of the decision. A step never makes a group empty: only `ClassicGroup.store` does, when it replays a
+record.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ logger = logging.getLogger("ottla.coordinator.group.classic")
 
 R = TypeVar("R")
 
-# How long the join of a member without an id may wait: its client may be gone without the coordinator noticing.
+# The timeout of a join by a member without an id, whose client may have ended without the coordinator noticing.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60 * 1000
 
 
@@ -119,7 +120,7 @@ def decide_complete_join(group: ClassicGroup, now_ms: int) -> Decision[None]:
 def _complete_join(group: ClassicGroup, answers: AnswerList, now_ms: int) -> None:
     cancel_join_timer(group)
     if not group.elect_joined_leader():
-        # Only static members are left, and none of them has joined: their sessions remove them in the end.
+        # Only static members remain, and none has joined. The ends of their sessions will remove them.
         schedule_join_timer(group, group.rebalance_timeout_ms, decide_complete_join)
         return
     group.begin_generation(now_ms)
@@ -145,7 +146,7 @@ def _complete_join(group: ClassicGroup, answers: AnswerList, now_ms: int) -> Non
 
 
 def refuse_syncs(group: ClassicGroup, answers: AnswerList, code: ErrorCode) -> None:
-    """The generation gets no assignment: answers the SyncGroup requests that wait for one."""
+    """Answers the waiting SyncGroup requests with an error, because their generation gets no assignment."""
     for member in group.members.values():
         request = group.soft.take_sync(member.member_id)
         if request is not None:
@@ -184,13 +185,13 @@ def decide_removal(
 
 
 def _decide_empty(group: ClassicGroup, response: R, answers: AnswerList, now_ms: int) -> Decision[R]:
-    """No member is left: the record of the next generation says so, and replaying it removes the members."""
+    """The decision for a group without members: replaying the record of the next generation removes the members."""
     logger.info("group %s is empty in generation %d", group.group_id, group.generation + 1)
     return Decision((empty_generation_record(group, now_ms),), response, answers=answers)
 
 
 def decide_session_timeout(group: ClassicGroup, member_id: str, now_ms: int) -> Decision[None]:
-    """The member sent no heartbeat in time, or the id that was given out did not come back."""
+    """The session timed out: the member sent no heartbeat, or an id that was handed out was never used."""
     if member_id in group.members:
         if group.soft.is_waiting(member_id):
             return NOTHING

@@ -24,7 +24,7 @@ def group_record(
     leader_id: str | None = None,
     assignments: Mapping[str, bytes] | None = None,
 ) -> CoordinatorRecord:
-    """The group as it is; with other members, another leader or other assignments (by member id) where given."""
+    """The record of the group, with other members, another leader or other assignments (by member id) if given."""
     value = GroupMetadataValue(
         protocol_type=group.protocol_type,
         generation=group.generation,

@@ -1,6 +1,6 @@
 """Timers of classic groups: heartbeat sessions, the end of joining and the end of syncing.
 
-A timer that fires looks its group up by id: the group may be gone by then, or be of another kind.
+A timer that fires looks up its group by id, because the group may have been deleted or replaced by another kind.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The part of a classic group that no record holds: requests that wait, ids that were given out, members to hear from.
+"""The part of a classic group that no record holds: waiting requests, ids that were handed out, members to expect.
 
 A JoinGroup request waits until all members have joined, a SyncGroup request until the leader has assigned. When the
-coordinator moves, all of this is lost, by design: the clients join again at the next coordinator. No record has to be
-written for a change of this state, so that a record that is refused never has to be undone here.
+coordinator moves, this state is lost by design: the clients join again at the next coordinator. Changes of this state
+write no records, so a failed append never has to be undone here.
 
 A waiting request leaves through `take_join`, `take_sync` or `answers_to`. Its response goes out with the decision that
 answers it (`Decision.answers`), in the order of the log like every other response.
@@ -25,14 +25,14 @@ AnswerList = list[tuple[Deferred[Any], Any]]
 
 
 class SoftState:
-    """By member id. Dictionaries stand for ordered sets: an empty set takes three times the memory of one."""
+    """State by member id. Dictionaries serve as ordered sets; an empty set takes three times as much memory."""
 
     __slots__ = ("_joins", "_newcomers", "_syncs", "_unsynced", "has_late_joiner", "pending_ids")
 
     def __init__(self) -> None:
         self._joins: dict[str, Deferred[JoinGroupResponse]] = {}
         self._syncs: dict[str, Deferred[SyncGroupResponse]] = {}
-        # Members in their first rebalance. They do not know their ids yet and so send no heartbeats.
+        # Members in their first rebalance. They have not received their ids yet, so they send no heartbeats.
         self._newcomers: dict[str, None] = {}
         # Members that have to sync before the rebalance timeout ends.
         self._unsynced: dict[str, None] = {}
@@ -70,7 +70,7 @@ class SoftState:
 
     @property
     def join_count(self) -> int:
-        """Members whose JoinGroup request waits."""
+        """The number of members with a waiting JoinGroup request."""
         return len(self._joins)
 
     # Syncing.
@@ -97,7 +97,7 @@ class SoftState:
 
     @property
     def sync_count(self) -> int:
-        """Members whose SyncGroup request waits."""
+        """The number of members with a waiting SyncGroup request."""
         return len(self._syncs)
 
     def take_sync(self, member_id: str) -> Deferred[SyncGroupResponse] | None:
@@ -106,11 +106,11 @@ class SoftState:
     # Members.
 
     def is_waiting(self, member_id: str) -> bool:
-        """A member that waits for a response is alive as far as can be told, unless it is new and may have gone."""
+        """True if a request of the member waits, which counts as a sign of life unless the member is new."""
         return member_id not in self._newcomers and (member_id in self._joins or member_id in self._syncs)
 
     def answers_to(self, member_ids: Iterable[str], code: ErrorCode) -> AnswerList:
-        """This error for every waiting request of the members. The requests stay until `forget`."""
+        """The answers with this error for the waiting requests of the members. The requests stay until `forget`."""
         answers: AnswerList = []
         for member_id in member_ids:
             join, sync = self._joins.get(member_id), self._syncs.get(member_id)
@@ -121,7 +121,7 @@ class SoftState:
         return answers
 
     def forget(self, member_id: str) -> None:
-        """The member, or an id that was given out, is gone. The caller has answered its requests."""
+        """Removes a member, or an id that was handed out. The caller has answered its requests."""
         for table in (self._joins, self._syncs, self._newcomers, self._unsynced, self.pending_ids):
             table.pop(member_id, None)
 

@@ -1,7 +1,7 @@
 """SyncGroup to a classic group: the leader sends the assignment, and each member gets its part.
 
-The assignment is a record. Replaying it makes the group stable, and the requests that wait are answered with the
-leader's own, after the commit.
+The assignment is a record. Replaying the record makes the group stable. After the commit, the waiting requests are
+answered together with the leader's request.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SyncDecision = Decision[Deferred[SyncGroupResponse]]
 
 
 def decide_sync(shard: GroupShard, request: SyncGroupRequest, now_ms: int) -> SyncDecision:
-    """Raises KafkaError for what is wrong with the request."""
+    """Raises KafkaError for an invalid request."""
     group = shard.groups.get(request.group_id)
     if isinstance(group, ConsumerGroup):
         from ottla.coordinator.group.consumer.classic_members import decide_classic_sync
@@ -58,11 +58,11 @@ def _check(group: ClassicGroup, request: SyncGroupRequest) -> None:
     group.check_member(request.member_id, request.group_instance_id)
     if request.generation_id != group.generation:
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
-    for asked, known in (
+    for requested, current in (
         (request.protocol_type, group.protocol_type_or_none),
         (request.protocol_name, group.protocol_name),
     ):
-        if asked is not None and known is not None and asked != known:
+        if requested is not None and current is not None and requested != current:
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
 

@@ -89,7 +89,7 @@ def decide_classic_join(shard: GroupShard, group: ConsumerGroup, attempt: JoinAt
     )
 
     def answer(shard: GroupShard, _now_ms: int) -> JoinDecision:
-        # Also the time to sync begins again: an earlier join may have been in vain.
+        # The time to sync starts again, too, because the response to an earlier join may have been lost.
         for key in (join_key, sync_key):
             shard.timers.cancel(key(group.group_id, member_id))
         expect_heartbeat(shard, group.group_id, reconciled)
@@ -258,6 +258,6 @@ def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
     instance_id = identity.group_instance_id
     if instance_id is None:
         return group.member(identity.member_id)
-    known = group.static_member(instance_id)
-    own_id = "" if known is None else known.member_id
+    static_member = group.static_member(instance_id)
+    own_id = "" if static_member is None else static_member.member_id
     return check_instance(group, identity.member_id or own_id, instance_id)

@@ -37,20 +37,20 @@ R = TypeVar("R")
 
 def can_downgrade_without(group: ConsumerGroup, leaving: Collection[ConsumerMember]) -> bool:
     """True if members stay, and all of them use the classic protocol."""
-    gone = {member.member_id for member in leaving}
-    rest = [member for member in group.members.values() if member.member_id not in gone]
-    return bool(rest) and _can_downgrade(group, rest, len(rest))
+    leaving_ids = {member.member_id for member in leaving}
+    remaining = [member for member in group.members.values() if member.member_id not in leaving_ids]
+    return bool(remaining) and _can_downgrade(group, remaining, len(remaining))
 
 
 def can_downgrade_replacing(group: ConsumerGroup, replaced: ConsumerMember) -> bool:
-    rest = [member for member in group.members.values() if member.member_id != replaced.member_id]
-    return _can_downgrade(group, rest, len(group.members))
+    remaining = [member for member in group.members.values() if member.member_id != replaced.member_id]
+    return _can_downgrade(group, remaining, len(group.members))
 
 
-def _can_downgrade(group: ConsumerGroup, rest: Iterable[ConsumerMember], size: int) -> bool:
+def _can_downgrade(group: ConsumerGroup, remaining: Iterable[ConsumerMember], size: int) -> bool:
     shard = group.shard
     return (
-        all(member.uses_classic_protocol for member in rest)
+        all(member.uses_classic_protocol for member in remaining)
         and allows_downgrade(shard)
         and size <= shard.config.group_max_size
     )
@@ -59,9 +59,9 @@ def _can_downgrade(group: ConsumerGroup, rest: Iterable[ConsumerMember], size: i
 def downgrade_without(
     group: ConsumerGroup, leaving: Collection[ConsumerMember], response: R, now_ms: int
 ) -> Decision[R]:
-    gone = {member.member_id for member in leaving}
-    rest = [member for member in group.members.values() if member.member_id not in gone]
-    draft = _classic_group(group, rest, now_ms)
+    leaving_ids = {member.member_id for member in leaving}
+    remaining = [member for member in group.members.values() if member.member_id not in leaving_ids]
+    draft = _classic_group(group, remaining, now_ms)
     records = [*group_tombstones(group), group_record(draft, now_ms=now_ms)]
     former_ids = list(group.members)
 
@@ -85,9 +85,9 @@ def downgrade_replacing(
     now_ms: int,
 ) -> Decision[R]:
     """A static member is back with the classic protocol, and its former self was the last of the new protocol."""
-    rest = [joining if member is replaced else member for member in group.members.values()]
-    draft = _classic_group(group, rest, now_ms, {joining.member_id: replaced.member_id})
-    records += group_tombstones(group, [member.member_id for member in rest])
+    remaining = [joining if member is replaced else member for member in group.members.values()]
+    draft = _classic_group(group, remaining, now_ms, {joining.member_id: replaced.member_id})
+    records += group_tombstones(group, [member.member_id for member in remaining])
     records.append(group_record(draft, now_ms=now_ms))
     former_ids = list(group.members)
     is_assignment_stale = group.assignment_epoch < group_epoch
@@ -105,7 +105,7 @@ def downgrade_replacing(
 def _classic_group(
     group: ConsumerGroup, members: Iterable[ConsumerMember], now_ms: int, inherits: dict[str, str] | None = None
 ) -> ClassicGroup:
-    """A draft for the record. `inherits`: by member id, the former member whose target it takes over."""
+    """A draft of the group for its record. `inherits` maps a member id to the former member whose target it gets."""
     topics = group.shard.context.image.topics
     converted = [_converted(member) for member in members]
     protocol = select_protocol(converted)

@@ -41,7 +41,7 @@ def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
 
 
 def read_assignment(assignment: bytes, topics: TopicsImage) -> dict[Uuid, list[int]]:
-    """By topic id, of existing topics. A member without an assignment has no bytes."""
+    """The partitions of existing topics by topic id. A member without an assignment has no bytes."""
     if not assignment:
         return {}
     version = min(_version(assignment), ConsumerProtocolAssignment.VERSIONS[1])

@@ -36,7 +36,7 @@ class ResolvedRegex(NamedTuple):
 
 
 class ConsumerGroup(Group):
-    """Empty at first, with an empty target at epoch 1: a first member without subscription gets that epoch."""
+    """A new group is empty, with an empty target at epoch 1, which a first member without subscription gets."""
 
     __slots__ = (
         "_owners",
@@ -70,7 +70,7 @@ class ConsumerGroup(Group):
         self.members: dict[str, ConsumerMember] = {}
         # Member id by instance id.
         self.static_members: dict[str, str] = {}
-        # By member id.
+        # Targets by member id.
         self.targets: dict[str, Target] = {}
         # The number of members for each regular expression.
         self.regexes: dict[str, int] = {}
@@ -141,7 +141,7 @@ class ConsumerGroup(Group):
             raise stale_epoch(member, f"The member is at epoch {member.member_epoch}, not {member_epoch}.")
 
     def check_offset_delete(self) -> None:
-        """Only subscribed topics are protected."""
+        """Never raises, because only subscribed topics are protected."""
 
     def check_delete(self) -> None:
         if self.members:
@@ -189,7 +189,7 @@ class ConsumerGroup(Group):
         owners = self._owners.get(topic_id)
         return None if owners is None else owners.get(partition)
 
-    # What decisions remember.
+    # -- metadata that decisions cache
 
     def note_metadata(self, image: MetadataImage, epoch: int) -> None:
         """The hash of the subscribed topics was computed for this image, and led to this epoch."""
@@ -198,11 +198,11 @@ class ConsumerGroup(Group):
         self.seen_cluster = image.cluster
 
     def note_regex_topics(self, topics: TopicsImage) -> None:
-        """The regular expressions were resolved among these topics."""
+        """Notes the topics for which the regular expressions were resolved."""
         self.seen_regex_topics = topics
 
     def note_unconfirmed(self, member_id: str) -> None:
-        """The response tells the member its new assignment, and may be lost."""
+        """Notes that the response with the member's new assignment may be lost."""
         self.unconfirmed.add(member_id)
 
     def note_confirmed(self, member_id: str) -> None:

@@ -77,7 +77,7 @@ def check_request(request: ConsumerGroupHeartbeatRequest, api_version: int, assi
     epoch = request.member_epoch
     if api_version >= FIRST_VERSION_WITH_OWN_MEMBER_ID or epoch > 0 or epoch == LEAVING_EPOCH:
         _check_not_blank(request.member_id, "MemberId must not be empty.")
-    # Kafka's clients and its own tests know this sentence.
+    # Kafka's clients and tests depend on this sentence.
     _check_not_blank(request.group_id, "GroupId can't be empty.")
     _check_not_blank(request.instance_id, "InstanceId must be null or not empty.")
     _check_not_blank(request.rack_id, "RackId must be null or not empty.")
@@ -224,8 +224,10 @@ def _check_epoch(member: ConsumerMember, epoch: int, owned: Owned) -> None:
 def _is_within(owned: Owned, assigned: Assigned) -> bool:
     if owned is None:
         return False
-    nothing: Mapping[int, int] = {}
-    return all(partition in assigned.get(topic.topic_id, nothing) for topic in owned for partition in topic.partitions)
+    no_partitions: Mapping[int, int] = {}
+    return all(
+        partition in assigned.get(topic.topic_id, no_partitions) for topic in owned for partition in topic.partitions
+    )
 
 
 def _updated(member: ConsumerMember, attempt: HeartbeatAttempt) -> ConsumerMember:
@@ -260,7 +262,7 @@ def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
 
 
 def _reports_assignment(owned: Owned, assigned: Assigned) -> bool:
-    """True if the member owns all partitions of its assignment, and no others."""
+    """True if the member owns exactly the partitions of its assignment."""
     return _is_within(owned, assigned) and sum(len(topic.partitions) for topic in owned or ()) == sum(
         map(len, assigned.values())
     )

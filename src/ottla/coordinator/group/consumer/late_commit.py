@@ -31,10 +31,10 @@ def check_late_commit(
         return
     by_name = group.shard.context.image.topics.by_name
     for topic in topics:
-        known = by_name.get(topic.name)
+        topic_image = by_name.get(topic.name)
         for partition in topic.partitions:
             index = partition.partition_index
-            assigned_at = None if known is None else member.assignment_epoch(known.topic_id, index)
+            assigned_at = None if topic_image is None else member.assignment_epoch(topic_image.topic_id, index)
             if assigned_at is None:
                 raise stale_epoch(member, f"The member does not have {topic.name}-{index}.")
             if epoch < assigned_at:

@@ -37,7 +37,7 @@ R = TypeVar("R")
 def decide_leave(
     shard: GroupShard, request: ConsumerGroupHeartbeatRequest, now_ms: int
 ) -> Decision[ConsumerGroupHeartbeatResponse]:
-    """Member epoch -1 leaves for good. With -2 a static member keeps its place until its session ends."""
+    """Member epoch -1 leaves permanently. With -2 a static member keeps its place until its session ends."""
     group = shard.group_of_kind(request.group_id, ConsumerGroup)
     instance_id = request.instance_id
     if instance_id is None:
@@ -54,7 +54,7 @@ def decide_leave(
 
 
 def decide_fence(shard: GroupShard, group_id: str, member_id: str, reason: str, now_ms: int) -> Decision[None]:
-    """The decision of a timer; the group or the member may be gone by then."""
+    """The decision of a timer, for which the group or the member may no longer exist."""
     group = shard.groups.get(group_id)
     member = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
     if not isinstance(group, ConsumerGroup) or member is None:
@@ -66,7 +66,7 @@ def decide_fence(shard: GroupShard, group_id: str, member_id: str, reason: str, 
 def remove_members(
     shard: GroupShard, group: ConsumerGroup, members: Collection[ConsumerMember], response: R, now_ms: int
 ) -> Decision[R]:
-    """The group gets a new epoch, and with the next heartbeat of a member a new assignment."""
+    """Removes members. The group gets a new epoch, and a new assignment with the next heartbeat of a member."""
     from ottla.coordinator.group.consumer.downgrade import can_downgrade_without, downgrade_without
 
     if not members:
@@ -74,20 +74,20 @@ def remove_members(
     if can_downgrade_without(group, members):
         return downgrade_without(group, members, response, now_ms)
     group_id = group.group_id
-    gone = {member.member_id for member in members}
+    leaving_ids = {member.member_id for member in members}
     records: list[CoordinatorRecord] = []
     for member in members:
         records += member_tombstones(group_id, member.member_id)
-    rest = [member for member in group.members.values() if member.member_id not in gone]
-    regexes = {member.subscribed_regex for member in rest}
+    remaining = [member for member in group.members.values() if member.member_id not in leaving_ids]
+    regexes = {member.subscribed_regex for member in remaining}
     resolved = {regex: value for regex, value in group.resolved_regexes.items() if regex in regexes}
     records += [regex_tombstone(group_id, regex) for regex in group.resolved_regexes if regex not in regexes]
-    topics = topics_of_members(rest, resolved)
+    topics = topics_of_members(remaining, resolved)
     records.append(epoch_record(group_id, group.epoch + 1, metadata_hash(topics, shard.context)))
 
     def forget_sessions(shard: GroupShard, _now_ms: int) -> Decision[R]:
-        # Not before: members that stay because the records are refused keep their sessions.
-        for member_id in gone:
+        # The timers are cancelled only now, because members keep their sessions if the records are refused.
+        for member_id in leaving_ids:
             cancel_timers(shard, group_id, member_id)
         return Decision((), response)
 
@@ -108,6 +108,6 @@ def check_instance(group: ConsumerGroup, member_id: str, instance_id: str) -> Co
 
 
 def _away(member: ConsumerMember) -> ConsumerMember:
-    """The member keeps its partitions, and may return at any epoch."""
+    """The static member after leaving for a while: it keeps its partitions and may return at any epoch."""
     assigned = {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in member.assigned.items()}
     return member._replace(member_epoch=LEAVING_STATIC_EPOCH, assigned=assigned, pending_revocation={})

@@ -35,7 +35,7 @@ from ottla.coordinator.group.consumer.pattern_parser import (
 
 __all__ = ["InvalidPattern", "TopicPattern", "any_name"]
 
-# Stands for all characters that the expression treats alike.
+# Represents all characters that the expression treats alike.
 _OTHER = "\uffff"
 
 # The bounds of an automaton.
@@ -65,8 +65,8 @@ def any_name(text: str) -> Callable[[str], bool]:
     pattern = TopicPattern(text, alphabet)
 
     def matches(name: str) -> bool:
-        known = name if name.isascii() else "".join(c if c in alphabet else _OTHER for c in name)
-        return pattern.matches(known, work_max=_WORK_MAX)
+        mapped = name if name.isascii() else "".join(c if c in alphabet else _OTHER for c in name)
+        return pattern.matches(mapped, work_max=_WORK_MAX)
 
     return matches
 
@@ -82,7 +82,7 @@ class _Context(NamedTuple):
 class TopicPattern:
     """Raises InvalidPattern."""
 
-    __slots__ = ("_accept", "_arcs", "_cached_states", "_first", "_jumps", "_known", "_parts", "_start", "work")
+    __slots__ = ("_accept", "_arcs", "_cached_states", "_first", "_jumps", "_parts", "_start", "_stops", "work")
 
     def __init__(self, text: str, alphabet: frozenset[str] = TOPIC_CHARACTERS) -> None:
         if len(text) > LENGTH_MAX:
@@ -118,7 +118,7 @@ class TopicPattern:
 
     def matching(self, name: str) -> Generator[None, None, bool]:
         """True if the whole name matches. Yields where the work of the next step depends on the expression's size."""
-        if len(self._known) >= _CACHE_MAX:
+        if len(self._stops) >= _CACHE_MAX:
             self._forget()
         place = self._first
         for character in name:
@@ -193,7 +193,7 @@ class TopicPattern:
 
     def _forget(self) -> None:
         self._first = _Stop(frozenset((self._start,)), is_start=True, was_word=False)
-        self._known: dict[tuple[frozenset[int], bool], _Stop] = {}
+        self._stops: dict[tuple[frozenset[int], bool], _Stop] = {}
         self._cached_states = 0
 
     def _follow(self, place: _Stop, character: str) -> _Stop:
@@ -201,11 +201,11 @@ class TopicPattern:
         arcs = (self._arcs[state] for state in self._close(place, is_end=False, is_word=is_word))
         states = frozenset(arc[1] for arc in arcs if arc is not None and character in arc[0])
         key = states, is_word
-        following = self._known.get(key)
+        following = self._stops.get(key)
         if following is None:
             if self._cached_states > _CACHED_STATES_MAX:
                 self._forget()
-            following = self._known[key] = _Stop(states, is_start=False, was_word=is_word)
+            following = self._stops[key] = _Stop(states, is_start=False, was_word=is_word)
             self._cached_states += len(states)
         place.following[character] = following
         return following

@@ -167,7 +167,7 @@ class Parser:
             return None
         low_text, comma, high_text = self._text[self._position + 1 : end].partition(",")
         if not low_text.isdecimal() or (high_text and not high_text.isdecimal()):
-            # Not a count: the brace is a literal.
+            # The brace is a literal and not a count.
             return None
         low = int(low_text[:5])
         high = low if not comma else int(high_text[:5]) if high_text else None
@@ -195,8 +195,8 @@ class Parser:
         return self._literal(character)
 
     def _literal(self, character: str) -> Chars:
-        both = {character, character.lower(), character.upper()} if self._ignores_case else {character}
-        return Chars(self._alphabet & both)
+        cases = {character, character.lower(), character.upper()} if self._ignores_case else {character}
+        return Chars(self._alphabet & cases)
 
     def _group(self) -> Node | None:
         self._depth += 1
@@ -294,11 +294,11 @@ class Parser:
             end = self._text.find(":]", self._position)
             name = self._text[self._position : max(end, self._position)]
             is_negated = name.startswith("^")
-            known = _POSIX.get(name.removeprefix("^"))
-            if known is None:
+            posix_class = _POSIX.get(name.removeprefix("^"))
+            if posix_class is None:
                 raise InvalidPattern("a range in the wrong order, or an unknown class")
             self._position = end + 2
-            chars |= self._alphabet - known if is_negated else self._alphabet & known
+            chars |= self._alphabet - posix_class if is_negated else self._alphabet & posix_class
             return
         low = self._next("a [ without its ]")
         if low == "\\":

@@ -50,7 +50,7 @@ def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRe
 
 
 def partition_metadata_tombstone(group_id: str) -> CoordinatorRecord:
-    """Releases up to 4.0 stored the subscribed topics; later ones store a hash of them in the group's record."""
+    """The tombstone of the subscribed topics, which releases up to 4.0 stored. Later releases store only a hash."""
     return ConsumerGroupPartitionMetadataKey(group_id=group_id), None
 
 

@@ -102,9 +102,9 @@ def _is_due(shard: GroupShard, group: ConsumerGroup, regexes: set[str], now_ms: 
 
 
 class _Resolution:
-    """Matches all topics in slices, and decides after the last."""
+    """Matches all topics in slices, and decides after the last slice."""
 
-    __slots__ = ("_found", "_group_id", "_image", "_may_see_topic", "_regexes", "_steps")
+    __slots__ = ("_group_id", "_image", "_may_see_topic", "_regexes", "_steps", "_topics_by_regex")
 
     def __init__(
         self, group_id: str, image: MetadataImage, regexes: Iterable[str], may_see_topic: Callable[[str], bool]
@@ -113,7 +113,8 @@ class _Resolution:
         self._image = image
         self._may_see_topic = may_see_topic
         self._regexes = sorted(regexes)
-        self._found: dict[str, set[str]] = {}
+        # None for an expression that cannot be read.
+        self._topics_by_regex: dict[str, set[str] | None] = {}
         self._steps = self._match()
 
     def __call__(self, shard: GroupShard, now_ms: int) -> Decision[None]:
@@ -130,18 +131,26 @@ class _Resolution:
     def _match(self) -> Generator[int, None, None]:
         """Yields the work of each step. One step takes a few milliseconds at most."""
         for regex in self._regexes:
-            pattern = check_regex(regex)
+            try:
+                pattern = check_regex(regex)
+            except KafkaError as error:
+                # The expression was accepted by a coordinator with another syntax.
+                logger.warning(
+                    "an expression of group %s keeps the topics that are recorded: %s", self._group_id, error
+                )
+                self._topics_by_regex[regex] = None
+                continue
             yield pattern.size
-            found: set[str] = set()
+            topics: set[str] = set()
             for name in self._image.topics.by_name:
                 is_match = yield from _match_in_steps(pattern, name)
                 if pattern.work > WORK_MAX:
                     self._give_up(regex)
-                    found.clear()
+                    topics.clear()
                     break
                 if is_match and self._may_see_topic(name):
-                    found.add(name)
-            self._found[regex] = found
+                    topics.add(name)
+            self._topics_by_regex[regex] = topics
 
     def _give_up(self, regex: str) -> None:
         logger.warning(
@@ -160,13 +169,14 @@ class _Resolution:
         resolved = dict(group.resolved_regexes)
         records: list[CoordinatorRecord] = []
         has_changed = False
-        for regex, topics in self._found.items():
+        for regex, matches in self._topics_by_regex.items():
             if regex not in group.regexes:
-                # The member with this expression has left, or has another subscription.
+                # The member with this expression has left or changed its subscription.
                 continue
-            before = resolved.get(regex)
-            has_changed = has_changed or topics != (frozenset() if before is None else before.topics)
-            resolved[regex] = ResolvedRegex(frozenset(topics), self._image.offset, now_ms)
+            before = resolved[regex].topics if regex in resolved else frozenset()
+            topics = before if matches is None else frozenset(matches)
+            has_changed = has_changed or topics != before
+            resolved[regex] = ResolvedRegex(topics, self._image.offset, now_ms)
             records.append(regex_record(group_id, regex, resolved[regex]))
         new_hash = metadata_hash(topics_of_members(group.members.values(), resolved), shard.context)
         if has_changed or new_hash != group.metadata_hash:

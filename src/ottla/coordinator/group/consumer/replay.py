@@ -55,9 +55,9 @@ def _group(shard: GroupShard, group_id: str) -> ConsumerGroup:
     if group is not None and not (isinstance(group, ClassicGroup) and not group.members):
         assert not shard.is_loaded, f"{group_id} is of another kind"
         logger.error("group %s is of another kind in older records, which are ignored", group_id)
-    made = ConsumerGroup(group_id, shard)
-    shard.put_group(made)
-    return made
+    created = ConsumerGroup(group_id, shard)
+    shard.put_group(created)
+    return created
 
 
 def _replay_group(

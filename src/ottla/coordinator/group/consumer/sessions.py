@@ -1,6 +1,6 @@
 """Timers of consumer groups: a member that sends no heartbeat, or does not revoke its partitions in time, is removed.
 
-A timer that fires looks up group and member by id: both may be gone by then.
+A timer that fires looks up group and member by id, because both may no longer exist.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def expect_revocation(shard: GroupShard, group_id: str, member: ConsumerMember) 
 
     def on_rebalance_timeout(shard: GroupShard, now_ms: int) -> Decision[None]:
         group = shard.groups.get(group_id)
-        known = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
-        if known is None or known.member_epoch != epoch or known.state is not MemberState.UNREVOKED_PARTITIONS:
+        current = group.members.get(member_id) if isinstance(group, ConsumerGroup) else None
+        if current is None or current.member_epoch != epoch or current.state is not MemberState.UNREVOKED_PARTITIONS:
             return Decision((), None)
         return _fence(shard, group_id, member_id, f"it has not left epoch {epoch} in time", now_ms)
 
@@ -57,13 +57,13 @@ def forget_revocation(shard: GroupShard, group_id: str, member_id: str) -> None:
 
 
 def cancel_timers(shard: GroupShard, group_id: str, member_id: str) -> None:
-    """The member is gone: call this when that is replayed, because a member whose removal is refused has a session."""
+    """Called when the removal of a member is replayed: a member whose removal is refused keeps its session."""
     shard.timers.cancel(_session_key(group_id, member_id))
     cancel_progress_timers(shard, group_id, member_id)
 
 
 def cancel_progress_timers(shard: GroupShard, group_id: str, member_id: str) -> None:
-    """All timers but the session. A session that ends after its member is gone does nothing."""
+    """Cancels all timers except the session. The end of a session without its member has no effect."""
     for key in (_rebalance_key, join_key, sync_key):
         shard.timers.cancel(key(group_id, member_id))
 
@@ -104,7 +104,7 @@ def _rebalance_key(group_id: str, member_id: str) -> object:
 
 
 def join_key(group_id: str, member_id: str) -> object:
-    """A member of the classic protocol that was told to join again."""
+    """The key of the timer for a member of the classic protocol that has to join again."""
     return ("rejoin", group_id, member_id)
 
 

@@ -85,10 +85,10 @@ class TopicHashes:
         if topic is None:
             self._by_name.pop(name, None)
             return None
-        known = self._by_name.get(name)
-        if known is None or known[0] is not topic:
-            known = self._by_name[name] = (topic, _topic_digest(topic, image.cluster))
-        return known[1]
+        cached = self._by_name.get(name)
+        if cached is None or cached[0] is not topic:
+            cached = self._by_name[name] = (topic, _topic_digest(topic, image.cluster))
+        return cached[1]
 
     def forget_topics(self, names: Iterable[str]) -> None:
         for name in names:

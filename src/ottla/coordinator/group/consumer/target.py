@@ -34,7 +34,7 @@ class TargetOfMember(NamedTuple):
 
 
 def preferred_assignor(members: Mapping[str, ConsumerMember], context: GroupContext) -> str:
-    """The assignor that most members ask for, else the broker's first one."""
+    """The assignor that most members prefer, else the broker's first assignor."""
     votes: dict[str, int] = {}
     for member in members.values():
         if member.assignor is not None:

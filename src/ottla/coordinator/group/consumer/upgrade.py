@@ -51,7 +51,7 @@ def upgrade(
         logger.warning("group %s cannot be upgraded: %s", group.group_id, error)
         raise _refusal(group, "the metadata of its members cannot be read") from error
     except CustomAssignor as error:
-        # Kafka's clients and its own tests know this sentence.
+        # Kafka's clients and tests depend on this sentence.
         raise KafkaError(
             ErrorCode.GROUP_ID_NOT_FOUND,
             f"Cannot upgrade classic group {group.group_id} to consumer group because an unsupported custom assignor "

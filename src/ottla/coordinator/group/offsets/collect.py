@@ -49,11 +49,11 @@ def collect_offsets(
     now_ms: int,
     expire_timestamp_ms: int = NO_EXPIRY,
 ) -> tuple[CommitRun, list[Refusal]]:
-    """The offsets of a commit, and for each topic what is refused.
+    """The offsets of a commit, and the refused partitions of each topic.
 
     A topic that existed when the request came may be deleted by now: transactions are verified, and long requests are
-    checked, over several turns of the loop. Its offsets are refused. They would have no id to tell them from those of
-    a later topic of the same name.
+    checked, over several turns of the loop. Its offsets are refused, because without an id they could not be
+    distinguished from offsets of a later topic of the same name.
     """
     by_name, shapes = shard.context.image.topics.by_name, shard.context.commit_shapes
     metadata_max = shard.config.offset_metadata_max_bytes
@@ -61,8 +61,8 @@ def collect_offsets(
     refused: list[Refusal] = []
     for topic in topics:
         name, asked_id = topic.name, topic.topic_id
-        known = by_name.get(name)
-        if known is None or (asked_id != known.topic_id and asked_id != Uuid.ZERO):
+        topic_image = by_name.get(name)
+        if topic_image is None or (asked_id != topic_image.topic_id and asked_id != Uuid.ZERO):
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if asked_id == Uuid.ZERO else ErrorCode.UNKNOWN_TOPIC_ID
             refused.append(Refusal(range(len(topic.partitions)), code))
             continue
@@ -78,7 +78,7 @@ def collect_offsets(
                 piece = columns.only(range(start, min(start + PARTITIONS_TOGETHER_MAX, count)))
             shape = shapes.of(group_id, name, piece.indexes)
             # The id is stored in all versions.
-            run.add(shape, piece, topic_id=known.topic_id, now_ms=now_ms, expire_timestamp_ms=expire_timestamp_ms)
+            run.add(shape, piece, topic_id=topic_image.topic_id, now_ms=now_ms, expire_timestamp_ms=expire_timestamp_ms)
     return run, refused
 
 
@@ -87,5 +87,5 @@ def _without_large_metadata(columns: CommitColumns, metadata_max: int) -> tuple[
     places = {place for place, metadata in enumerate(columns.metadata) if len(metadata) > metadata_max}
     if not places:
         return columns, NOTHING_REFUSED
-    kept = columns.only([place for place in range(len(columns.metadata)) if place not in places])
-    return kept, Refusal(places, ErrorCode.OFFSET_METADATA_TOO_LARGE)
+    accepted = columns.only([place for place in range(len(columns.metadata)) if place not in places])
+    return accepted, Refusal(places, ErrorCode.OFFSET_METADATA_TOO_LARGE)

@@ -38,38 +38,51 @@ def fetch_offsets(
             if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
                 raise
             is_known = False
-    pending = shard.offsets.pending_partitions(group_id) if require_stable else set()
-    committed = shard.offsets.of_group(group_id) if is_known else {}
+    offsets = shard.offsets
+    pending = offsets.pending_partitions(group_id) if require_stable else set()
     if request.topics is None:
-        return OffsetFetchResponseGroup(group_id=group_id, topics=_all(committed, pending))
-    topics = [
-        OffsetFetchResponseTopics(
-            name=topic.name,
-            topic_id=topic.topic_id,
-            partitions=[
-                _partition(committed, pending, TopicPartition(topic.name, index), topic.topic_id)
-                for index in topic.partition_indexes
-            ],
-        )
-        for topic in request.topics
-    ]
+        committed = offsets.of_group(group_id) if is_known else {}
+        return OffsetFetchResponseGroup(group_id=group_id, topics=_all(committed, pending, shard))
+
+    def answer(partition: TopicPartition, topic_id: Uuid) -> OffsetFetchResponsePartitions:
+        # Looked up one by one: the group may have very many offsets, of which a member asks for a few.
+        offset = offsets.get(group_id, partition) if is_known else None
+        if offset is not None and _is_of_namesake(offset, topic_id):
+            offset = None
+        return _partition(offset, pending, partition)
+
+    topics: list[OffsetFetchResponseTopics] = []
+    for topic in request.topics:
+        topic_id = topic.topic_id or _current_id(topic.name, shard)
+        partitions = [answer(TopicPartition(topic.name, index), topic_id) for index in topic.partition_indexes]
+        topics.append(OffsetFetchResponseTopics(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
     return OffsetFetchResponseGroup(group_id=group_id, topics=topics)
 
 
 def _all(
-    committed: dict[TopicPartition, CommittedOffset], pending: set[TopicPartition]
+    committed: dict[TopicPartition, CommittedOffset], pending: set[TopicPartition], shard: GroupShard
 ) -> list[OffsetFetchResponseTopics]:
+    current_ids = {name: _current_id(name, shard) for name in {partition.topic for partition in committed}}
     by_topic: dict[str, list[OffsetFetchResponsePartitions]] = {}
-    for partition in committed:
-        by_topic.setdefault(partition.topic, []).append(_partition(committed, pending, partition, Uuid.ZERO))
+    for partition, offset in committed.items():
+        if not _is_of_namesake(offset, current_ids[partition.topic]):
+            by_topic.setdefault(partition.topic, []).append(_partition(offset, pending, partition))
     return [OffsetFetchResponseTopics(name=name, partitions=partitions) for name, partitions in by_topic.items()]
 
 
+def _current_id(name: str, shard: GroupShard) -> Uuid:
+    """The id of the present topic of that name. Offsets of a deleted topic are removed some turns after it."""
+    topic = shard.context.image.topics.by_name.get(name)
+    return Uuid.ZERO if topic is None else topic.topic_id
+
+
+def _is_of_namesake(offset: CommittedOffset, topic_id: Uuid) -> bool:
+    """True if the offset belongs to a deleted topic of the same name."""
+    return bool(topic_id and offset.topic_id) and offset.topic_id != topic_id
+
+
 def _partition(
-    committed: dict[TopicPartition, CommittedOffset],
-    pending: set[TopicPartition],
-    partition: TopicPartition,
-    topic_id: Uuid,
+    offset: CommittedOffset | None, pending: set[TopicPartition], partition: TopicPartition
 ) -> OffsetFetchResponsePartitions:
     index = partition.partition
     if partition in pending:
@@ -79,10 +92,7 @@ def _partition(
             metadata="",
             error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT,
         )
-    offset = committed.get(partition)
-    # The topic was deleted and created again since: the offset belongs to the deleted one.
-    is_namesake = offset is not None and topic_id and offset.topic_id and offset.topic_id != topic_id
-    if offset is None or is_namesake:
+    if offset is None:
         return OffsetFetchResponsePartitions(partition_index=index, committed_offset=INVALID_OFFSET, metadata="")
     return OffsetFetchResponsePartitions(
         partition_index=index,

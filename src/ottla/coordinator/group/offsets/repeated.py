@@ -186,17 +186,17 @@ class RepeatedCommits:
         self._commits.clear()
 
     def remember(
-        self, seen: tuple[int, bytes, str], request: OffsetCommitRequest, topics: TopicsImage, groups: GroupCoordinator
+        self, key: tuple[int, bytes, str], request: OffsetCommitRequest, topics: TopicsImage, groups: GroupCoordinator
     ) -> RepeatedCommit | None:
         """None if the shortcut does not apply; the usual way then finds the error, if there is one."""
-        version = seen[0]
+        version = key[0]
         (wanted,) = request.topics
         if version >= FIRST_VERSION_WITH_TOPIC_IDS:
             topic = topics.by_id.get(wanted.topic_id)
         else:
             topic = topics.by_name.get(wanted.name)
         index = wanted.partitions[0].partition_index
-        # The coordinator may not have the newest metadata yet, and may know another topic of that name.
+        # The coordinator's image may be older and have another topic of that name.
         if topic is None or not 0 <= index < len(topic.partitions) or groups.context.image.topics is not topics:
             return None
         wanted.name = topic.name
@@ -215,5 +215,5 @@ class RepeatedCommits:
         )
         if len(self._commits) >= _REMEMBERED_MAX:
             self._commits.clear()
-        self._commits[seen] = repeated
+        self._commits[key] = repeated
         return repeated

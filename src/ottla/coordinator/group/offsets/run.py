@@ -124,7 +124,7 @@ class CommitRun:
 
 
 def _short_contents(shape: CommitShape, committed: OffsetsOfTopic, tail: bytes) -> list[bytes]:
-    """Records without metadata that are not the first ones of their batch."""
+    """The contents of records without metadata that are not the first records of their batch."""
     content = shape.content
     columns = zip(committed.offsets, committed.leader_epochs, strict=True)
     return [content(place, offset, epoch, b"", tail) for place, (offset, epoch) in enumerate(columns)]

@@ -55,7 +55,7 @@ _THROTTLE_TIME_VERSION = 3
 
 
 class CommitShape:
-    """One group, topic and run of partitions."""
+    """The shape of commits for one group, topic and run of partitions."""
 
     __slots__ = ("_answers", "_key_head", "_pack", "_prefixes", "content_size", "count", "partitions", "places")
 
@@ -66,7 +66,7 @@ class CommitShape:
         self.count = len(indexes)
         self.partitions = [TopicPartition(topic, index) for index in indexes]
         self.places = {index: place for place, index in enumerate(indexes)}
-        # Of a record without metadata: see `ottla.records.record.record_content`.
+        # The lengths are those of a record without metadata: see `ottla.records.record.record_content`.
         value_length = varint_bytes(_VALUE_SIZE)
         self.content_size = len(self._key_head) + _PARTITION.size + len(value_length) + _VALUE_SIZE + 1
         # The bytes of each record up to its offset, in a batch that begins with this commit.
@@ -78,7 +78,7 @@ class CommitShape:
             place = length + _ATTRIBUTES_AND_TIME + offset_delta
             self._prefixes.append(place + self._key_head + _PARTITION.pack(index) + value_length + value_version)
         self._pack = Struct(">" + "".join(f"{len(prefix)}sqi{_TAIL_SIZE}s" for prefix in self._prefixes)).pack
-        # By version and by the topic id of the response.
+        # Responses by version and topic id.
         self._answers: dict[tuple[int, bytes], PackedResponse] = {}
 
     @property
@@ -90,7 +90,7 @@ class CommitShape:
         return prefix[: size - 2], prefix[size:]
 
     def records(self, offsets: Sequence[int], leader_epochs: Sequence[int], tail: bytes) -> bytes:
-        """All records, without metadata, as the first ones of a batch."""
+        """All records, without metadata, as the first records of a batch."""
         if self.count == 1:
             return self._pack(self._prefixes[0], offsets[0], leader_epochs[0], _EMPTY_METADATA + tail)
         values: list[object] = [_EMPTY_METADATA + tail] * (4 * self.count)
@@ -131,7 +131,7 @@ def value_tail(commit_timestamp_ms: int, topic_id: Uuid) -> bytes:
 
 
 class CommitShapes:
-    """The shapes of recent commits, by topic: those of a deleted topic are forgotten."""
+    """The shapes of recent commits, by topic, so that the shapes of a deleted topic can be dropped."""
 
     __slots__ = ("_by_topic", "_weight")
 

@@ -78,7 +78,7 @@ class OffsetsOfTopic:
         expire_timestamp_ms: int,
         topic_id: Uuid,
     ) -> None:
-        # By partition: the place in the columns.
+        # The place in the columns, by partition.
         self.places = places
         self.offsets = offsets
         self.leader_epochs = leader_epochs
@@ -106,14 +106,14 @@ GroupOffsets = dict[TopicPartition, CommittedOffset | OffsetsOfTopic]
 
 
 class OffsetTable:
-    """By group, then by partition. Written by replay alone."""
+    """Committed offsets by group, then by partition. Only replay writes them."""
 
     __slots__ = ("_by_group", "_pending", "_place")
 
     def __init__(self) -> None:
         self._place = 0
         self._by_group: dict[str, GroupOffsets] = {}
-        # By producer id: the offsets of its open transaction (KIP-98).
+        # The offsets of a producer's open transaction (KIP-98), by producer id.
         self._pending: dict[int, dict[str, GroupOffsets]] = {}
 
     def of_group(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
@@ -125,11 +125,11 @@ class OffsetTable:
         return len(self._by_group.get(group_id) or ())
 
     def groups(self) -> Iterator[str]:
-        """Ids of groups that have offsets, pending ones included."""
-        seen = dict.fromkeys(self._by_group)
+        """Ids of groups that have committed or pending offsets."""
+        group_ids = dict.fromkeys(self._by_group)
         for transaction in self._pending.values():
-            seen.update(dict.fromkeys(transaction))
-        return iter(seen)
+            group_ids.update(dict.fromkeys(transaction))
+        return iter(group_ids)
 
     def get(self, group_id: str, partition: TopicPartition) -> CommittedOffset | None:
         committed = (self._by_group.get(group_id) or {}).get(partition)
@@ -137,6 +137,12 @@ class OffsetTable:
 
     def pending_partitions(self, group_id: str) -> set[TopicPartition]:
         return {partition for transaction in self._pending.values() for partition in transaction.get(group_id, ())}
+
+    def pending_topic_ids(self, group_id: str) -> Iterator[tuple[TopicPartition, Uuid]]:
+        """The partitions with pending offsets, with the topic id of each offset. Transactions may share partitions."""
+        for transaction in self._pending.values():
+            for partition, committed in (transaction.get(group_id) or {}).items():
+                yield partition, committed.topic_id
 
     # Replay.
 
@@ -171,9 +177,9 @@ class OffsetTable:
         for group_id, offsets in transaction.items():
             by_partition = self._by_group.setdefault(group_id, {})
             for partition, committed in offsets.items():
-                known = by_partition.get(partition)
+                previous = by_partition.get(partition)
                 # An offset that was committed later outside the transaction stays, as it does after compaction.
-                if known is None or known.place < committed.place:
+                if previous is None or previous.place < committed.place:
                     by_partition[partition] = committed
 
 

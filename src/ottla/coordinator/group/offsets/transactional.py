@@ -66,6 +66,6 @@ def _check(shard: GroupShard, request: TxnOffsetCommitRequest, api_version: int)
             check_late_commit(group, request.member_id, generation, request.topics)
     except KafkaError as error:
         if error.code is ErrorCode.STALE_MEMBER_EPOCH and not names_errors:
-            # Producers of these versions know only the older name of this error.
+            # Producers of these versions support only the older error.
             raise KafkaError(ErrorCode.ILLEGAL_GENERATION, error.message) from None
         raise

@@ -39,7 +39,7 @@ def _by_topic(partitions: Iterable[_Partition]) -> dict[Uuid, frozenset[int]]:
 
 
 def _all_partitions(spec: AssignmentSpec, topic_ids: Iterable[Uuid]) -> list[_Partition]:
-    """By number first: neighbouring partitions of one topic then go to different members."""
+    """All partitions, ordered by number before topic, so that neighbouring partitions go to different members."""
     topics = sorted((spec.topics[topic_id] for topic_id in topic_ids), key=lambda topic: topic.topic_id.bytes)
     return [(topic.topic_id, partition) for topic in topics for partition in range(topic.partition_count)]
 
@@ -97,25 +97,39 @@ def _fill_racks(
     unassigned: dict[_Partition, None],
 ) -> None:
     """Assigns partitions to members in the rack of a replica, up to the members' shares."""
-    by_rack: dict[str, list[str]] = {}
-    for member_id, member in spec.members.items():
-        if member.rack_id is not None:
-            by_rack.setdefault(member.rack_id, []).append(member_id)
+    by_rack: dict[str, list[tuple[int, str]]] = {}
+    for place, member_id in enumerate(sorted(spec.members, reverse=True)):
+        rack = spec.members[member_id].rack_id
+        if rack is not None:
+            by_rack.setdefault(rack, []).append((place, member_id))
     if not by_rack:
         return
+    # The members in some racks, those with the most room first. A member in several heaps may have less room by now.
+    heaps: dict[frozenset[str], list[tuple[int, int, str]]] = {}
     for partition in list(unassigned):
         topic_id, number = partition
         racks = spec.topics[topic_id].racks
         if number >= len(racks):
             continue
-        candidates = [
-            candidate for rack in sorted(racks[number]) for candidate in by_rack.get(rack, ()) if room[candidate]
-        ]
-        if candidates:
-            member_id = max(candidates, key=lambda candidate: (room[candidate], candidate))
-            held[member_id].append(partition)
-            room[member_id] -= 1
-            del unassigned[partition]
+        heap = heaps.get(racks[number])
+        if heap is None:
+            heap = heaps[racks[number]] = [
+                (-room[candidate], place, candidate)
+                for rack in racks[number]
+                for place, candidate in by_rack.get(rack, ())
+            ]
+            heapify(heap)
+        while heap:
+            known, place, member_id = heappop(heap)
+            left = room[member_id]
+            if left == -known and left:
+                held[member_id].append(partition)
+                room[member_id] = left - 1
+                del unassigned[partition]
+                heappush(heap, (1 - left, place, member_id))
+                break
+            if left:
+                heappush(heap, (-left, place, member_id))
 
 
 # Members subscribe to different topics.
@@ -161,13 +175,19 @@ def _balance(subscribers: dict[Uuid, list[str]], owners: dict[_Partition, str], 
     """Moves partitions to the least loaded subscriber while that makes the two loads more even."""
     for _ in range(_BALANCE_PASSES_MAX):
         has_moved = False
+        # The least loaded subscriber of each topic, until a move changes the loads.
+        least_loaded: dict[Uuid, str] = {}
         for partition in sorted(owners, key=lambda owned: -loads[owners[owned]]):
             owner = owners[partition]
-            least = min(subscribers[partition[0]], key=lambda subscriber: loads[subscriber])
+            least = least_loaded.get(partition[0])
+            if least is None:
+                least = min(subscribers[partition[0]], key=lambda subscriber: loads[subscriber])
+                least_loaded[partition[0]] = least
             if loads[owner] - loads[least] > 1:
                 owners[partition] = least
                 loads[owner] -= 1
                 loads[least] += 1
+                least_loaded.clear()
                 has_moved = True
         if not has_moved:
             return
