@@ -40,7 +40,7 @@ DEFAULT_PRINCIPAL_BUILDER = "org.apache.kafka.common.security.authenticator.Defa
 class Authorizer(Protocol):
     @property
     def decisions_version(self) -> int:
-        """Another number after every change of the rules."""
+        """A number that changes with every change of the rules."""
 
     def authorize(
         self, context: RequestContext, operation: Operation, resource_type: ResourceType, resource_name: str
@@ -50,7 +50,7 @@ class Authorizer(Protocol):
     def authorize_softly(
         self, context: RequestContext, operation: Operation, resource_type: ResourceType, resource_name: str
     ) -> bool:
-        """`authorize` for a question whose denial refuses nothing, so that the audit does not record it."""
+        """`authorize` for a decision whose denial refuses no request, so that the audit does not record it."""
 
     def authorize_by_resource_type(
         self, context: RequestContext, operation: Operation, resource_type: ResourceType

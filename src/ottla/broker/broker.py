@@ -54,6 +54,7 @@ class Broker:
         "controller",
         "controller_dispatcher",
         "group_coordination",
+        "is_stopping",
         "kraft_version",
         "large_requests",
         "listeners",
@@ -106,8 +107,7 @@ class Broker:
         # The active controller, in this process or on another node.
         self.controller = controller
         # The controller of this process, active or not, and its quorum node; None without the controller role.
-        self.local_controller = local_controller
-        self.quorum = quorum
+        self.local_controller, self.quorum = local_controller, quorum
         # Answers requests in an Envelope. Set together with the controller's listener.
         self.controller_dispatcher: Dispatcher | None = None
         # Sends requests to other nodes; None if the node has no network, as in tests.
@@ -124,6 +124,7 @@ class Broker:
         self.kraft_version: Callable[[], int] = lambda: 0
         # True if other brokers may lead this broker's partitions, because the controller has been silent for too long.
         self.may_be_replaced: Callable[[], bool] = lambda: False
+        self.is_stopping = False  # True when the connections are closed, and the logs are flushed and closed.
         self.group_coordination = GroupCoordination(self)
         self.transaction_coordination = TransactionCoordination(self)
         # Called with a new configuration: before a dynamic change is written, to fail with KafkaError, and after it.

@@ -25,7 +25,7 @@ A = TypeVar("A")
 
 
 class CheckedTopics(Generic[T, A]):
-    """The topics of a request that may be committed, and the answers for the others."""
+    """The topics of a request that may be committed, and the answers for the refused topics."""
 
     __slots__ = ("_by_id", "_context", "_image", "_refuse", "refused", "valid")
 
@@ -42,22 +42,24 @@ class CheckedTopics(Generic[T, A]):
         # The answer for some partitions of a topic, all with one error.
         self._refuse: Callable[[T, Sequence[Any], ErrorCode], A] = refuse
         self._by_id = by_id
-        # Without the partitions that do not exist.
+        # The valid topics, without partitions that do not exist.
         self.valid: list[T] = []
         self.refused: list[A] = []
 
     def check(self, topics: Sequence[T]) -> None:
         for topic in topics:
-            known = self._readable(topic)
-            if isinstance(known, ErrorCode):
-                self.refused.append(self._refuse(topic, topic.partitions, known))
+            readable = self._readable(topic)
+            if isinstance(readable, ErrorCode):
+                self.refused.append(self._refuse(topic, topic.partitions, readable))
                 continue
-            partitions = known.partitions
+            partitions = readable.partitions
             if not _are_among(topic.partitions, len(partitions)):
                 unknown = [partition for partition in topic.partitions if partition.partition_index not in partitions]
                 self.refused.append(self._refuse(topic, unknown, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-                there: list[Any] = [each for each in topic.partitions if each.partition_index in partitions]
-                topic.partitions = there
+                existing: list[Any] = [
+                    partition for partition in topic.partitions if partition.partition_index in partitions
+                ]
+                topic.partitions = existing
             if topic.partitions:
                 self.valid.append(topic)
 
@@ -69,19 +71,19 @@ class CheckedTopics(Generic[T, A]):
     def _readable(self, topic: T) -> TopicImage | ErrorCode:
         """The topic, or the error for it. Fills in the name where the request has an id."""
         if self._by_id:
-            known = self._image.by_id.get(topic.topic_id)
-            if known is None:
+            topic_image = self._image.by_id.get(topic.topic_id)
+            if topic_image is None:
                 return ErrorCode.UNKNOWN_TOPIC_ID
-            topic.name = known.name
+            topic.name = topic_image.name
         else:
-            known = self._image.by_name.get(topic.name)
+            topic_image = self._image.by_name.get(topic.name)
         if not self._context.allows(Operation.READ, ResourceType.TOPIC, topic.name):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if known is None else known
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic_image is None else topic_image
 
 
 def _are_among(partitions: Sequence[Any], count: int) -> bool:
-    """True if a topic with `count` partitions has all of these: partitions are numbered without gaps."""
+    """True if a topic with `count` partitions has all these partitions. Partition numbers have no gaps."""
     if type(partitions) is UniformArray:
         indexes: tuple[int, ...] = partitions.column("partition_index")
     else:

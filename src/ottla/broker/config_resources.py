@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 from ottla.broker.authorization import CLUSTER_NAME, Operation
 from ottla.broker.authorization import ResourceType as AclResourceType
 from ottla.broker.loggers import LEVELS, ROOT, logger_levels, set_logger_level
-from ottla.metadata.controller.configs import check_broker_values
+from ottla.metadata.controller.configs import CORDONED_DIRECTORIES_KEY, check_broker_values
 from ottla.metadata.controller.decision import repeated
 from ottla.metadata.image import ConfigResource, ResourceType
 from ottla.model.config.columns import INT_MAX
@@ -24,6 +24,7 @@ __all__ = [
     "alter_loggers",
     "altered",
     "check_authorized",
+    "check_cordoning_at_controller",
     "check_named",
     "check_on_this_broker",
     "check_own_id",
@@ -86,7 +87,7 @@ def check_on_this_broker(
 ) -> Deferred[None]:
     """Validates a change for this broker, or for all brokers, against the properties file of this node.
 
-    The controller only knows its own file. It would accept a value that is then described but never applied here.
+    The controller has only its own file. It would accept a value that is then described but never applied here.
     `change` returns the new configuration of a resource for its present one. Raises KafkaError, or fails with one where
     files have to be read.
     """
@@ -96,6 +97,28 @@ def check_on_this_broker(
     if changed is None:
         return Deferred.resolved(None)
     return gather([check(changed) for check in broker.config_checks]).then(lambda _: None)
+
+
+def check_cordoning_at_controller(
+    resource: _Resource, broker: Broker, change: Callable[[ConfigResource, dict[str, str]], dict[str, str]]
+) -> None:
+    """Checks a request that a client sent to a controller: it may only remove directories from `cordoned.log.dirs`.
+
+    Only a broker knows its directories. A request that a broker forwards was checked by this broker.
+    """
+    target = ConfigResource(resource.resource_type, resource.resource_name)
+    present = broker.metadata.image.configs.by_resource.get(target) or {}
+    before = _entries(present.get(CORDONED_DIRECTORIES_KEY))
+    after = _entries(change(target, dict(present)).get(CORDONED_DIRECTORIES_KEY))
+    if not after <= before:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"A controller only removes directories from {CORDONED_DIRECTORIES_KEY}. Send the request to the broker.",
+        )
+
+
+def _entries(text: str | None) -> set[str]:
+    return {entry for part in (text or "").split(",") if (entry := part.strip())}
 
 
 R = TypeVar("R", bound=_Resource)
@@ -163,7 +186,7 @@ def _triaged(resources: Sequence[R], outcomes: Sequence[bool | KafkaError]) -> _
 def _answers(
     resources: Sequence[R], outcome: _Triage[R], decided: Sequence[A], answer_class: Callable[..., A]
 ) -> list[A]:
-    """Each answer is the controller's or this node's."""
+    """The answers in the order of the request, from the controller or from this node."""
     decisions = iter(decided)
     return [
         next(decisions)

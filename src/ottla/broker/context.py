@@ -1,8 +1,8 @@
-"""What a handler knows about a request besides its body.
+"""The context of a request: everything that a handler needs besides the body.
 
-A `ConnectionContext` holds what is the same for every request of a connection: listener, principal, authorizer, quotas,
+A `ConnectionContext` holds the values that all requests of a connection share: listener, principal, authorizer, quotas,
 the client's address. A `RequestContext` adds the fields of the header. It is made for every request, so it has few
-slots and computes the rest on demand.
+slots and computes other values on demand.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class ListenerInfo(Value):
 class QuotaManager(Protocol):
     """Counts what clients use, and throttles them: `ottla.broker.quotas`."""
 
-    # True if any user or client id has a quota. Without one no other method needs to be called.
+    # True if any user or client id has a quota. If false, no other method needs to be called.
     is_set: bool
     # True if a quota counts the time of requests, so that every request has to be timed.
     measures_time: bool
@@ -92,7 +92,7 @@ class QuotaManager(Protocol):
         """`charge` for a produce request that needs no other meter than that of its bytes."""
 
     def allowance(self, context: RequestContext) -> Allowance | None:
-        """What the client may produce and fetch; None while no quota is set."""
+        """The client's allowance for producing and fetching; None while no quota is set."""
 
     def mutations(self, context: RequestContext, *, is_strict: bool) -> MutationQuota | None:
         """The quota for changes of topics; None without a quota."""
@@ -186,7 +186,7 @@ class ConnectionContext:
         self.last_statistics: ApiStatistics | None = None
         # True once the connection is closed. Set by the connection.
         self.is_gone = False
-        # Stops reading for so many seconds. Set by the connection.
+        # Stops reading from the connection for a number of seconds. Set by the connection.
         self.mute: Callable[[float], object] | None = None
         # Called when the connection is closed, except after a protocol error and when this node stops.
         self.on_closed: Callable[[], object] | None = None
@@ -195,7 +195,7 @@ class ConnectionContext:
         self.client_software_version = "unknown"
 
     def identify(self, principal: Principal) -> None:
-        """The client has proved to be this principal, or the one that `principal.builder.class` makes of it."""
+        """Sets the authenticated principal, or the principal that `principal.builder.class` makes of it."""
         builder = self.principal_builder
         self.principal = principal if builder is None else builder(self, principal)
         # Made with the first shortcut that needs a decision of an authorizer, for this principal and address: a builder
@@ -252,11 +252,11 @@ class RequestContext:
         return self.connection.quota
 
     def allows(self, operation: Operation, resource_type: ResourceType, resource_name: str) -> bool:
-        """True if the principal may do this. Every handler asks before it acts."""
+        """True if the principal has the right. Every handler checks this before it acts."""
         return self.connection.authorizer.authorize(self, operation, resource_type, resource_name)
 
     def would_allow(self, operation: Operation, resource_type: ResourceType, resource_name: str) -> bool:
-        """True if the principal may do this. For filters of lists, and for the first of two alternative rights.
+        """True if the principal has the right. For filters of lists, and for the first of two alternative rights.
 
         A denial does not refuse the request, so the audit does not record it.
         """
@@ -278,7 +278,7 @@ class RequestContext:
         return quota.mutations(self, is_strict=self.api_version >= strict_since) if quota.is_set else None
 
     def while_connected(self, steps: Generator[None, None, T]) -> Generator[None, None, T]:
-        """The steps of long work for this request. They end with CloseConnection when the client has gone."""
+        """The steps of long work for this request. They end with CloseConnection when the client has disconnected."""
         while True:
             if self.connection.is_gone:
                 raise CloseConnection("the client has gone before its request was answered")

@@ -182,10 +182,10 @@ class ControllerRole:
 
     def is_cut_off(self) -> Deferred[bool]:
         voters, own = self._quorum.log.voters, self._quorum.own
-        others = [voter.key.node_id for voter in voters if not voter.key.matches(own)]
+        other_voters = [voter.key.node_id for voter in voters if not voter.key.matches(own)]
         missing = voters.majority - (1 if voters.has(own) else 0)
         is_cut_off: Deferred[bool] = Deferred()
-        pending = set(others)
+        pending = set(other_voters)
         reached: set[int] = set()
 
         def on_answer(node_id: int, answer: Deferred[Any]) -> None:
@@ -199,15 +199,15 @@ class ControllerRole:
 
         if missing <= 0:
             return Deferred.resolved(False)
-        for node_id in others:
+        for node_id in other_voters:
             endpoint = self._quorum.endpoint(node_id)
             if endpoint is None:
                 on_answer(node_id, Deferred.failed(PeerUnreachable("the address of the voter is unknown")))
                 continue
-            asked = self._peers.send(
+            probe = self._peers.send(
                 endpoint, ApiVersionsRequest(), purpose=PROBES, timeout_ms=PROBE_TIMEOUT_MS, version_max=0
             )
-            asked.when_done(partial(on_answer, node_id))
+            probe.when_done(partial(on_answer, node_id))
         return is_cut_off
 
     def followed(self) -> None:
@@ -295,7 +295,7 @@ class ControllerRole:
             self._controllers.leader_named(news.endpoint)
 
     def _on_committed(self) -> None:
-        # Until the broker follows, there are no clients, and the start waits for the newest metadata.
+        # Before the broker follows the images it has no clients, and the start waits for the newest metadata.
         self._guarded(lambda: self._controller.advance(in_turns=self._is_followed))
 
     def _on_more(self) -> None:
@@ -348,7 +348,7 @@ def own_endpoints(listeners: Sequence[ListenerInfo]) -> tuple[tuple[str, Endpoin
 
 
 def configured_voters(config: BrokerConfig, own: Sequence[tuple[str, Endpoint]]) -> VoterSet:
-    """The voters in the configuration. The address of this node is the one that it really listens on."""
+    """The voters in the configuration, with the address on which this node really listens."""
     name = config.controller_listener_names[0]
     return VoterSet(
         Voter(

@@ -2,10 +2,10 @@
 
 Every pair of API key and version that a client uses becomes a `Route`, which holds everything resolved: the handler,
 the compiled codec, the counters. The first four bytes of a frame are the key of the table of routes, so a request costs
-one lookup. What an API does beyond decode and handle (a shortcut, a form in slices, requests that are counted apart) is
-said by its `Api` value; the dispatcher knows no API by its key.
+one lookup. The `Api` value configures everything beyond decode and handle (a shortcut, a form in slices, requests that
+are counted apart); the dispatcher contains no API key.
 
-What can go wrong, and what it costs:
+Errors and their effects:
 - a request that is not of our protocol (unknown API or version, malformed header or body) closes its connection;
 - an unknown version of an API with an `unsupported_version_response` (ApiVersions, KIP-511) is answered with that, so
   that a newer client learns which versions to use;
@@ -66,8 +66,8 @@ class Dispatcher:
             route = self._routes.get(route_key) or self._new_route(route_key)
             if route is None:
                 return self._answer_unsupported_version(route_key, connection, correlation_id)
-            route.seen += 1
-            if route.seen >= route.timed_next or REQUEST_LOGGER.level <= DEBUG or connection.quota.measures_time:
+            route.requests += 1
+            if route.requests >= route.timed_next or REQUEST_LOGGER.level <= DEBUG or connection.quota.measures_time:
                 started = route.start_timing()
             client_id, body_position = None, _HEADER.size
             if client_id_length >= 0:
@@ -134,7 +134,7 @@ class Dispatcher:
         context: RequestContext,
         waiter: ResponseWaiter,
     ) -> PendingResponse:
-        """The module that does it is imported with the first such request, which most nodes never see."""
+        """Begins a request in slices. The module is imported with the first of them, because most nodes get none."""
         from ottla.broker.sliced_requests import begin
 
         assert route is not None
@@ -188,5 +188,5 @@ def described(frame: memoryview) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong with a frame. Only a header that ends early raises an exception without a message of its own."""
+    """The defect of a frame. Only a truncated header raises an exception without its own message."""
     return str(error) if isinstance(error, MalformedMessage) else "the request header ends early"

@@ -1,4 +1,4 @@
-"""Topics that a broker creates by itself: the cluster's internal topics, and topics that a client names first."""
+"""Topics that a broker creates automatically: the cluster's internal topics, and unknown topics that a client names."""
 
 from __future__ import annotations
 

@@ -42,6 +42,7 @@ from ottla.metadata.versions import supported_features
 from ottla.model.deferred import Deferred
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.quorum.voters import ReplicaKey, Voter, VoterSet
+from ottla.replica.follower_serving import tell_followers
 from ottla.replica.manager import ReplicaManager
 from ottla.storage.directories import lock_directory
 from ottla.storage.manager import OPEN_FILES_MAX, LogManager
@@ -78,7 +79,7 @@ class NodeLifecycle:
         self._config = config
         self._open_files_max = open_files_max
         self._world = world
-        # Connections to other brokers; and to controllers, whose listeners may encrypt and authenticate in other ways.
+        # Connections to brokers, and to controllers, whose listeners may have other encryption and authentication.
         self._peers = peers
         self._controller_peers = controller_peers or peers
         self._listeners = listeners
@@ -89,7 +90,7 @@ class NodeLifecycle:
         self._session: BrokerSession | None = None
         self._broker: Broker | None = None
         self._stopped = False
-        # True while the start waits for a controller on another node. `stop` may cancel such a start.
+        # True while the start waits for a controller on another node. `leave` and `stop` may cancel such a start.
         self.waits_for_controller = False
         # Called when the directories are locked.
         self.on_locked: Callable[[], object] | None = None
@@ -120,24 +121,26 @@ class NodeLifecycle:
             self._session.close()
             return Deferred.resolved(None)
         assert self._metadata is not None
-        left = self._session.leave(
+        if self._broker is not None:
+            tell_followers(self._broker.replicas.partitions())
+        departure = self._session.leave(
             is_last=self._config.is_controller and not self._has_successors(),
             may_have_other_controller=self._metadata.waits_for_others,
         )
-        self._watch_shutdown_consent(left)
-        return left
+        self._watch_shutdown_consent(departure)
+        return departure
 
-    def _watch_shutdown_consent(self, left: Deferred[None]) -> None:
+    def _watch_shutdown_consent(self, departure: Deferred[None]) -> None:
         """Ends the wait for consent if too few controllers are left: then no controller can commit a decision."""
 
         def on_known(is_cut_off: Deferred[bool]) -> None:
             if is_cut_off.result() and self._session is not None:
                 self._session.leave_at_once()
             else:
-                self._watch_shutdown_consent(left)
+                self._watch_shutdown_consent(departure)
 
         def look() -> None:
-            if not left.done and self._metadata is not None:
+            if not departure.done and self._metadata is not None:
                 self._metadata.is_cut_off().when_done(on_known)
 
         self._world.scheduler.call_later(LEAVE_CHECK_SECONDS, look)
@@ -168,7 +171,7 @@ class NodeLifecycle:
         return set(own).issuperset(config.quorum_bootstrap_servers)
 
     def _first_voters(self, directory_id: Uuid) -> VoterSet:
-        """The voters of a new cluster without voters in the configuration: this node. Others may join later."""
+        """The voters of a new cluster without configured voters: this node. Other controllers may join later."""
         return VoterSet([Voter(ReplicaKey(self._config.node_id, directory_id), own_endpoints(self._listeners))])
 
     def _is_formatted(self) -> bool:
@@ -178,8 +181,8 @@ class NodeLifecycle:
     def _check_voter_directory(self) -> None:
         """Refuses to start a voter whose metadata directory is empty, unless a new cluster begins.
 
-        The directory held the log and the votes of this voter. Without them it would help to elect a leader that lacks
-        committed records. With voters in the log (KIP-853) an empty directory is another replica, without a vote.
+        The directory held the log and the votes of this voter. Without them the voter could help to elect a leader that
+        lacks committed records. With voters in the log (KIP-853) an empty directory is a new replica without a vote.
         """
         config, begins_cluster = self._config, self._begins_cluster()
         if not config.is_controller or not (config.quorum_voters or begins_cluster):
@@ -320,9 +323,11 @@ class NodeLifecycle:
             except Exception as error:  # noqa: BLE001 - every error fails the start
                 started.fail(start_error(error))
             else:
+                self.waits_for_controller = metadata.waits_for_others
                 session.unfence().when_done(on_unfenced)
 
         def on_unfenced(unfenced: Deferred[None]) -> None:
+            self.waits_for_controller = False
             if unfenced.error is not None:
                 started.fail(start_error(unfenced.error))
             else:
@@ -332,7 +337,7 @@ class NodeLifecycle:
         metadata.start().when_done(on_current)
 
     def _give_up(self, error: BaseException, started: Deferred[Broker]) -> None:
-        """The node could not join the cluster. Nothing was written yet, so the logs are closed as they were."""
+        """Ends a start that could not join the cluster. The logs are closed unchanged, because nothing was written."""
 
         def on_stopped(stopped: Deferred[None]) -> None:
             if stopped.error is not None:
@@ -407,7 +412,7 @@ class NodeLifecycle:
         broker.group_coordination.start(image)
         broker.transaction_coordination.start(image)
         broker.metadata.add(broker.replicas)
-        # After the replicas, which then know the partitions that they lead.
+        # The coordinators follow the replicas, which then already lead their partitions.
         broker.metadata.add(broker.group_coordination)
         broker.metadata.add(broker.transaction_coordination)
 
@@ -455,6 +460,7 @@ class NodeLifecycle:
             closed.resolve(None)
             return closed
         if self._broker is not None:
+            self._broker.is_stopping = True
             self._broker.group_coordination.close()
             self._broker.transaction_coordination.close()
             # Responses from other brokers that are still in flight must not be appended to a closed log.
@@ -466,7 +472,7 @@ class NodeLifecycle:
                 try:
                     self._metadata.close()
                 except OSError as error:
-                    # Nothing is lost: every acknowledged record was durable before.
+                    # No acknowledged record is lost, because it was durable before its acknowledgement.
                     failure = failure or error
             if self._metadata_lock is not None:
                 self._metadata_lock.release()

@@ -1,10 +1,10 @@
-"""Answers that list everything of one kind: all groups, all replicas, all access rules.
+"""Answers that list all objects of a kind: all groups, all replicas, all access rules.
 
 The request is short, and the state of the node decides how long the answer is. So the handler's work is a generator
 that pauses after every `ENTRIES_PER_SLICE` entries. A short answer ends before the first pause, and is made in the turn
 of its request. A longer one is continued in later turns (`model.slices`), and is encoded in slices, too.
 
-The node's state can change between two slices. A generator keeps what it iterates over: a list, or an immutable image.
+The node's state can change between two slices. A generator therefore iterates over a list or an immutable image.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def answer_in_slices(
     steps: Generator[None, None, M], context: RequestContext, broker: Broker
 ) -> Deferred[M | PackedResponse]:
     """The response that the steps return."""
-    made = broker.replicas.slices.start(context.while_connected(steps))
-    if made.done:
-        return made  # type: ignore[return-value]
-    return made.and_then(lambda response: broker.replicas.slices.run(_encode(response, context.api_version)))
+    prepared = broker.replicas.slices.start(context.while_connected(steps))
+    if prepared.done:
+        return prepared  # type: ignore[return-value]
+    return prepared.and_then(lambda response: broker.replicas.slices.run(_encode(response, context.api_version)))
 
 
 def throttle_position(response: type[Message], version: int) -> int | None:

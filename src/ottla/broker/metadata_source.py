@@ -202,7 +202,7 @@ class RemoteMetadata:
         self._log.close()
 
     def _on_committed(self) -> None:
-        # Until the broker follows, there are no clients, and the start waits for the newest metadata.
+        # Before the broker follows the images it has no clients, and the start waits for the newest metadata.
         self._guarded(lambda: self._follower.advance(in_turns=self._is_followed))
 
     def _on_more(self) -> None:

@@ -90,8 +90,8 @@ class PendingResponse:
         """Sets the request, which was not decoded when the place was taken, and its route."""
         self._route, self._request = route, request
 
-    def left(self, now: float) -> None:
-        """The answer is queued for sending; `now` may be a little behind the clock, being that of the loop's turn."""
+    def on_queued(self, now: float) -> None:
+        """The answer is queued for sending. `now` is the time of the loop's turn, a little behind the clock."""
         if self.statistics is not None and self.ready_since:
             self.statistics.count_queue_wait(max(now - self.ready_since, 0.0), self.weight)
 
@@ -105,11 +105,11 @@ class PendingResponse:
             if self.started:
                 route.answered_late(self, context)
         except Exception:
-            # A defect. The connection is closed: without this answer no later request could be answered.
+            # This is a defect. The connection is closed, because without this answer no later request can be answered.
             logger.exception("an answer could not be made; its connection is closed")
             self.close_reason = "an internal error"
         self.ready = True
-        # Not needed any more. The request refers to the frame, whose buffer becomes free with it.
+        # These are no longer needed. The request refers to the frame, whose buffer becomes free with it.
         self._route = self._request = self._context = self._waiter = None
         waiter.response_ready()
 
@@ -137,7 +137,7 @@ class PendingResponse:
 class SlicedResponse(PendingResponse):
     """The place of an answer whose request is handled over several turns of the loop.
 
-    The request is not started as a whole when its place is taken. A later request could overtake the rest of it.
+    The request is only partly handled when its place is taken. Without the place, a later request could overtake it.
     """
 
     holds_back = True

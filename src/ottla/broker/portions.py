@@ -42,9 +42,9 @@ __all__ = ["ANSWER_BYTES_MAX", "PortionSize", "cut", "handle_in_portions"]
 
 # About twice the answer for the settings of 10,000 topics.
 ANSWER_BYTES_MAX = 128 * 1024 * 1024
-# What a portion may take. Its response is encoded in another turn.
+# The time that a portion may take. Its response is encoded in another turn.
 PORTION_SECONDS = 0.008
-# An error response of so many elements is made in some milliseconds.
+# An error response with this number of elements is made in some milliseconds.
 REFUSED_PER_TURN = 2_000
 
 # The arrays of structures, by class: see `_arrays`.
@@ -308,7 +308,7 @@ def _pieces(element: Any, path: tuple[str, ...], size: int) -> Iterator[tuple[in
 
 
 def _weight(element: Any, path: tuple[str, ...], limit: int) -> int:
-    """The number of elements; the count ends when it exceeds the limit. Null stands for everything: a whole portion."""
+    """The number of elements, counted up to the limit. Null means all elements and counts as a whole portion."""
     if not path:
         return 1
     inner = getattr(element, path[0])
@@ -316,19 +316,19 @@ def _weight(element: Any, path: tuple[str, ...], limit: int) -> int:
         return limit
     weight = 1 + len(inner)
     if len(path) > 1:
-        for each in inner:
+        for child in inner:
             if weight > limit:
                 break
-            weight += _weight(each, path[1:], limit) - 1
+            weight += _weight(child, path[1:], limit) - 1
     return weight
 
 
 def _distinct(names: Iterator[Any]) -> Iterator[Any]:
     """Every name once."""
-    seen = set()
+    yielded = set()
     for name in names:
-        if name not in seen:
-            seen.add(name)
+        if name not in yielded:
+            yielded.add(name)
             yield name
 
 
@@ -361,8 +361,8 @@ def _is_continued(last: Any, following: Any, path: tuple[str, ...]) -> bool:
 
 
 def _append(last: Any, following: Any, path: tuple[str, ...]) -> None:
-    """Adds the array of the following answer to that of the last."""
-    elements, more = getattr(last, path[0]), getattr(following, path[0])
-    if len(path) > 1 and elements and more and _is_continued(elements[-1], more[0], path[1:]):
-        _append(elements[-1], more.pop(0), path[1:])
-    elements.extend(more)
+    """Appends the array of the following answer to the array of the last answer."""
+    elements, added = getattr(last, path[0]), getattr(following, path[0])
+    if len(path) > 1 and elements and added and _is_continued(elements[-1], added[0], path[1:]):
+        _append(elements[-1], added.pop(0), path[1:])
+    elements.extend(added)

@@ -21,7 +21,7 @@ __all__ = ["ProducerIds"]
 
 # The next block is requested when this many ids are left: a tenth of a block.
 _REFILL_BELOW = 100
-# The number of clients that may wait for a block. More clients are told to retry.
+# The number of clients that may wait for a block. Further clients get a retriable error.
 _WAITING_MAX = 10_000
 
 

@@ -1,4 +1,4 @@
-"""What a broker and a controller say about themselves when they register: listeners, and supported features."""
+"""The listeners and supported features in the registration of a broker or a controller."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def registered_listeners(listeners: Sequence[ListenerInfo], listener_class: Callable[..., T]) -> list[T]:
-    """`listener_class` is the structure of the request: the two requests have equal ones."""
+    """`listener_class` is the listener structure of the request. Both requests have the same fields."""
     return [
         listener_class(
             name=listener.name,

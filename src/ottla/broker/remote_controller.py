@@ -116,9 +116,9 @@ class RemoteController:
             elif _is_not_controller(answer.result()):
                 self._controllers.refused(endpoint)
 
-        asked = self._peers.send(endpoint, request, purpose=purpose, timeout_ms=timeout_ms)
-        asked.when_done(on_answer)
-        return asked
+        response = self._peers.send(endpoint, request, purpose=purpose, timeout_ms=timeout_ms)
+        response.when_done(on_answer)
+        return response
 
 
 class _Forwarded:
@@ -154,7 +154,7 @@ class _Forwarded:
         if response.error_code == ErrorCode.NOT_CONTROLLER:
             return False
         if response.error_code or response.response_data is None:
-            # The controller refused the Envelope, which the client does not know about.
+            # The controller refused the Envelope, which the client did not send.
             code = ErrorCode.UNKNOWN_SERVER_ERROR
             if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
                 code = ErrorCode.UNSUPPORTED_VERSION
@@ -197,7 +197,7 @@ def _envelope(request: Message, api_version: int, caller: Caller) -> EnvelopeReq
     parts = request_parts(request.API_KEY, api_version, 0, caller.client_id, request)
     frame = b"".join(parts)  # type: ignore[arg-type]
     return EnvelopeRequest(
-        # Without the size prefix of the frame.
+        # The request without the size prefix of the frame.
         request_data=frame[4:],
         request_principal=encode_principal(
             caller.principal_type,

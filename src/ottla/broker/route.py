@@ -51,7 +51,7 @@ NEVER = 1 << 31
 
 
 def _handle_in_portions(api: Api, request: Any, context: RequestContext, broker: Broker) -> Deferred[Any]:
-    """The module that does it is imported with the first such request, which most nodes never see."""
+    """Handles a request in portions. The module is imported with the first of them, because most nodes get none."""
     from ottla.broker.portions import handle_in_portions
 
     return handle_in_portions(api, request, context, broker)
@@ -79,7 +79,7 @@ class Route:
         "is_flexible",
         "name",
         "request_class",
-        "seen",
+        "requests",
         "shortcut",
         "sliced_bytes_min",
         "statistics",
@@ -128,7 +128,7 @@ class Route:
         self._monotonic = monotonic
         self.statistics = statistics.api(api_key)
         # The number of requests so far, and the number of the next request that is timed.
-        self.seen = 0
+        self.requests = 0
         self.timed_next = 1
         # The route of requests from other brokers, where the API tells them from requests of clients.
         self._is_from_broker = api.is_from_broker
@@ -147,7 +147,7 @@ class Route:
 
     def start_timing(self) -> float:
         """The time now, from which a request is timed."""
-        self.timed_next = next_timed(self.seen)
+        self.timed_next = next_timed(self.requests)
         return self._monotonic()
 
     def encode(self, response: Any, context: RequestContext, request: Any) -> list[Part] | None:
@@ -156,7 +156,7 @@ class Route:
         pieces: list[bytes] = []
         parts: list[Part] = []
         try:
-            # What `response_parts` does, with everything looked up beforehand: this is done for every request.
+            # `response_parts` inlined with the lookups done beforehand, because this runs for every request.
             if type(response) is PackedResponse:
                 if type(response.body) is list:
                     parts += response.body
@@ -306,7 +306,7 @@ class Route:
     ) -> list[Part] | None:
         """The error response for an exception of the handler. Raises CloseConnection where there is none.
 
-        `charged` is what the request has cost, in seconds and bytes, where its client has quotas.
+        `charged` is the cost of the request in seconds and bytes, if its client has quotas.
         """
         if isinstance(error, CloseConnection):
             raise error

@@ -1,4 +1,4 @@
-"""The active controller as a node with the controller role asks it: in this process, or over the network."""
+"""The active controller for a node with the controller role: in this process or over the network."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class BrokerSession:
         self._timer: Timer | None = None
         self._closed = False
         self._failures = 0
-        self._left: Deferred[None] | None = None
+        self._departure: Deferred[None] | None = None
         # Resolved when the image of this node has the registration.
         self._registered: Deferred[int] | None = None
         # Directories that failed since the start, for the next heartbeats.
@@ -206,7 +206,7 @@ class BrokerSession:
         return answer
 
     def may_be_replaced(self) -> bool:
-        """True if other brokers may already lead partitions that this broker believes to lead.
+        """True if other brokers may already lead partitions of which this broker is the leader in its own image.
 
         The controller moves our leaderships when it has received nothing for a whole session, or for half of a session
         after our connection was closed, which we may not have noticed. Half a session, counted from the sending of the
@@ -263,14 +263,14 @@ class BrokerSession:
         Apache Kafka included, then need not wait for the end of a session.
         """
         self.close()
-        left: Deferred[None] = Deferred()
-        self._left = left
+        departure: Deferred[None] = Deferred()
+        self._departure = departure
         now = self._world.clock.monotonic()
         deadline = now + LEAVE_SECONDS_MAX
         retry_deadline = now + (LEAVE_RETRY_SECONDS_MAX if may_have_other_controller else 0)
 
         def on_answer(answer: Deferred[BrokerHeartbeatResponse]) -> None:
-            if left.done:
+            if departure.done:
                 return
             if answer.error is not None:
                 if _may_retry(answer.error) and self._world.clock.monotonic() < retry_deadline:
@@ -278,28 +278,28 @@ class BrokerSession:
                     return
                 # The session of this broker will end without it.
                 logger.warning("cannot ask the controller for shutdown: %s", answer.error)
-                left.resolve(None)
+                departure.resolve(None)
             elif answer.result().should_shut_down:
-                left.resolve(None)
+                departure.resolve(None)
             elif self._world.clock.monotonic() >= deadline:
                 logger.warning("shutting down without the controller's consent")
-                left.resolve(None)
+                departure.resolve(None)
             else:
                 self._world.scheduler.call_later(HASTY_HEARTBEAT_SECONDS, beat)
 
         def beat() -> None:
-            if not left.done:
+            if not departure.done:
                 request = self._request(want_shut_down=True, want_fence=is_last)
                 self._controller.ask(request).when_done(on_answer)
 
         beat()
-        return left
+        return departure
 
     def leave_at_once(self) -> None:
         """No controller can agree any more, because too few controllers are left."""
-        if self._left is not None and not self._left.done:
+        if self._departure is not None and not self._departure.done:
             logger.warning("shutting down without the controller's consent: too few controllers are left")
-            self._left.resolve(None)
+            self._departure.resolve(None)
 
     def close(self) -> None:
         """Stops the heartbeats."""

@@ -16,6 +16,7 @@ from ottla.broker.context import CloseConnection, RequestContext
 from ottla.broker.dispatch import described
 from ottla.broker.pending import PendingResponse, ResponseWaiter, SlicedResponse
 from ottla.model.deferred import Deferred
+from ottla.wire.api import ApiKey
 from ottla.wire.codec import MalformedMessage
 from ottla.wire.slicing import decode_in_slices
 
@@ -64,7 +65,10 @@ def begin(
 
     def decode() -> None:
         decoding = decode_in_slices(route.request_class, frame, route.version, body_position)
-        broker.replicas.slices.run(context.while_connected(decoding)).when_done(on_decoded)
+        if route.api_key != ApiKey.PRODUCE:
+            # A Produce with acks=0 is appended although its client has disconnected: its handler knows acks.
+            decoding = context.while_connected(decoding)
+        broker.replicas.slices.run(decoding).when_done(on_decoded)
 
     if is_large:
         broker.large_requests.enter(decode)

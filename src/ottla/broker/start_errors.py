@@ -17,7 +17,7 @@ class StartError(Exception):
     """The node cannot start or continue. The message is a sentence for the operator."""
 
 
-# Errors of operation, not defects. Their messages say what is wrong.
+# Operating errors, not defects. Their messages describe the cause.
 START_FAILURES: Final = (
     StartError,
     CorruptMetadataError,

@@ -53,7 +53,7 @@ class ApiStatistics:
 
     def __init__(self) -> None:
         self.requests = 0
-        # The number of requests in the histograms, where a timed request counts for all that it stands for.
+        # The number of requests in the histograms. A timed request counts for all requests that it represents.
         self.requests_timed = 0
         # Requests whose handler raised. A handler that answers with an error does not count.
         self.errors = 0
@@ -74,13 +74,13 @@ class ApiStatistics:
         self.late_seconds = 0.0
         self.late_times = [0] * TIME_PLACES
         self.late_handled_times = [0] * TIME_PLACES
-        # For answers that were ready before those of earlier requests: how long they waited for these.
+        # The time that finished answers waited for the answers of earlier requests.
         self.queue_wait_seconds = 0.0
         self.queue_wait_times = [0] * TIME_PLACES
         # For answers that the client's socket did not take at once: how long they waited for it.
         self.send_wait_seconds = 0.0
         self.send_wait_times = [0] * TIME_PLACES
-        # For requests whose clients were throttled: for how long, as counts by place; few APIs have any.
+        # The throttle times of requests, as a sum and as counts by place; few APIs have any.
         self.throttle_seconds = 0.0
         self.throttle_times: dict[int, int] = {}
 
@@ -94,16 +94,16 @@ class ApiStatistics:
 
     def plus(self, other: ApiStatistics) -> ApiStatistics:
         """The sums of both."""
-        both = ApiStatistics()
+        total = ApiStatistics()
         for name in self.__slots__:
-            mine, others = getattr(self, name), getattr(other, name)
+            mine, theirs = getattr(self, name), getattr(other, name)
             if isinstance(mine, list):
-                setattr(both, name, [a + b for a, b in zip(mine, others, strict=True)])
+                setattr(total, name, [a + b for a, b in zip(mine, theirs, strict=True)])
             elif isinstance(mine, dict):
-                setattr(both, name, {key: mine.get(key, 0) + others.get(key, 0) for key in {**mine, **others}})
+                setattr(total, name, {key: mine.get(key, 0) + theirs.get(key, 0) for key in {**mine, **theirs}})
             else:
-                setattr(both, name, mine + others)
-        return both
+                setattr(total, name, mine + theirs)
+        return total
 
     def count_timed(self, size: int, seconds: float) -> int:
         """Counts a timed request for all requests since the last timed one. Returns how many these are."""
@@ -116,7 +116,7 @@ class ApiStatistics:
         return weight
 
     def count_alone(self, size: int, seconds: float) -> int:
-        """Counts a timed request for itself only. Its time says nothing about other requests."""
+        """Counts a timed request as one request. Its time does not represent other requests."""
         timed, self.requests_timed = self.requests_timed, self.requests - 1
         weight = self.count_timed(size, seconds)
         self.requests_timed = timed + weight
@@ -139,9 +139,9 @@ class ApiStatistics:
         self.error_codes[code] = self.error_codes.get(code, 0) + 1
 
 
-def next_timed(seen: int) -> int:
+def next_timed(requests: int) -> int:
     """The number of the next timed request. The gaps differ, so that no periodic pattern is measured too often."""
-    return seen + 1 if seen < TIMED_ALL else seen + TIMED_STRIDE // 2 + seen % (TIMED_STRIDE + 1)
+    return requests + 1 if requests < TIMED_ALL else requests + TIMED_STRIDE // 2 + requests % (TIMED_STRIDE + 1)
 
 
 class LoginStatistics:
@@ -217,7 +217,7 @@ class NodeStatistics:
         self.frames_refused = 0
         # TLS handshakes that were not completed.
         self.handshakes_failed = 0
-        # By listener; empty without SASL.
+        # Login statistics by listener; empty without SASL.
         self.logins: dict[str, LoginStatistics] = {}
 
     def logins_of(self, listener_name: str) -> LoginStatistics:

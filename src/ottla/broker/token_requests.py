@@ -19,8 +19,8 @@ NO_TIME = -1
 def ensure_may_ask(context: RequestContext) -> None:
     """Raises KafkaError for a client that has not authenticated itself, or has done so with a token.
 
-    A token must not be the way to another token: it would outlive the first one. A forwarded request was checked by the
-    broker that the client is connected to.
+    A client with a token must not create another token, which would outlive the first token. A forwarded request was
+    checked by the broker that the client is connected to.
     """
     connection = context.connection
     protocol = connection.listener.security_protocol

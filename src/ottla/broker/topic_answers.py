@@ -27,7 +27,7 @@ __all__ = ["TopicAnswers"]
 PARTITIONS_MIN = 32
 PARTITIONS_MAX = 10_000
 ANSWERS_MAX = 16
-# What is built without a pause: about a millisecond.
+# The partitions that are built without a pause, in about a millisecond.
 PARTITIONS_PER_STEP = 500
 
 

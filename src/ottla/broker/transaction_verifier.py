@@ -142,21 +142,21 @@ class _Coordinator:
         self._is_busy = False
 
     def put(self, question: _Question) -> None:
-        same = self._waiting.setdefault(question.transaction.transactional_id, [])
-        if same and not _is_same_producer(same[0], question):
+        questions = self._waiting.setdefault(question.transaction.transactional_id, [])
+        if questions and not _is_same_producer(questions[0], question):
             # Two instances of one producer. The older instance is fenced here, without asking the coordinator. If their
-            # epochs do not tell (a later producer id may be a lower one), the producer of the earlier question retries.
-            fenced, code = same, ErrorCode.NETWORK_EXCEPTION
-            if _is_newer(question, same[0]):
+            # epochs do not decide (a later producer id may be lower), the producer of the earlier question retries.
+            fenced, code = questions, ErrorCode.NETWORK_EXCEPTION
+            if _is_newer(question, questions[0]):
                 code = ErrorCode.INVALID_PRODUCER_EPOCH
-            elif _is_newer(same[0], question):
+            elif _is_newer(questions[0], question):
                 fenced, code = [question], ErrorCode.INVALID_PRODUCER_EPOCH
-            if fenced is same:
+            if fenced is questions:
                 self._waiting[question.transaction.transactional_id] = [question]
             for old in fenced:
                 self._broker.world.scheduler.call_soon(self._questions.settle, old, code)
         else:
-            same.append(question)
+            questions.append(question)
         self._plan()
 
     def _plan(self) -> None:
@@ -166,31 +166,31 @@ class _Coordinator:
 
     def _send(self) -> None:
         self._is_planned = False
-        asked = self._take_next()
-        if not asked:
+        batch = self._take_next()
+        if not batch:
             return
         self._is_busy = True
-        request = AddPartitionsToTxnRequest(transactions=[_transaction(questions) for questions in asked.values()])
+        request = AddPartitionsToTxnRequest(transactions=[_transaction(questions) for questions in batch.values()])
         ask_broker(self._broker, self._node_id, request, purpose=_PURPOSE).when_done(
-            lambda done: self._on_answered(asked, done)
+            lambda done: self._on_answered(batch, done)
         )
 
     def _take_next(self) -> dict[str, list[_Question]]:
-        """The questions of the next request. The others go on waiting, in their order."""
+        """The questions of the next request. The remaining questions keep waiting in their order."""
         waiting, self._waiting = self._waiting, {}
-        asked: dict[str, list[_Question]] = {}
+        batch: dict[str, list[_Question]] = {}
         room = PARTITIONS_PER_REQUEST_MAX
         for transactional_id, questions in waiting.items():
-            if not room or len(asked) == TRANSACTIONS_PER_REQUEST_MAX:
+            if not room or len(batch) == TRANSACTIONS_PER_REQUEST_MAX:
                 self._waiting[transactional_id] = questions
                 continue
-            asked[transactional_id] = questions[:room]
+            batch[transactional_id] = questions[:room]
             if len(questions) > room:
                 self._waiting[transactional_id] = questions[room:]
-            room -= len(asked[transactional_id])
-        return asked
+            room -= len(batch[transactional_id])
+        return batch
 
-    def _on_answered(self, asked: dict[str, list[_Question]], done: Deferred[Message]) -> None:
+    def _on_answered(self, batch: dict[str, list[_Question]], done: Deferred[Message]) -> None:
         self._is_busy = False
         settle = self._questions.settle
         codes: dict[tuple[str, str, int], ErrorCode] = {}
@@ -198,7 +198,7 @@ class _Coordinator:
         if done.error is None:
             response = cast(AddPartitionsToTxnResponse, done.result())
             if response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-                # The brokers are misconfigured. A client could not handle this error, so it gets another one.
+                # The brokers are misconfigured. Clients cannot handle this error, so they get INVALID_TXN_STATE.
                 missing = ErrorCode.INVALID_TXN_STATE
             elif response.error_code:
                 missing = ErrorCode.told(response.error_code)
@@ -208,7 +208,7 @@ class _Coordinator:
                         codes[result.transactional_id, topic.name, row.partition_index] = ErrorCode.told(
                             row.partition_error_code
                         )
-        for transactional_id, questions in asked.items():
+        for transactional_id, questions in batch.items():
             for question in questions:
                 settle(question, codes.get((transactional_id, *question.partition), missing))
         self._plan()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,12 +13,13 @@ from ottla.broker.audit import trail as trails
 from ottla.broker.audit.files import AuditFiles
 from ottla.broker.audit.trail import AuditTrail, Line
 from ottla.host.files import OsFiles
+from ottla.host.workers import TooManyTasks
 from ottla.model.deferred import Deferred
 from tests.support.virtual_world import VirtualWorld
 
 
 class Refusing:
-    """A place that fails as often as it is told."""
+    """A place that fails a given number of times."""
 
     def __init__(self, failures: int) -> None:
         self.failures = failures
@@ -37,9 +40,9 @@ class Refusing:
 
 
 def trail_of(world: VirtualWorld, *places: trails.Place) -> AuditTrail:
-    made = AuditTrail(world.world, 1, logs_logins=True, logs_accepted_logins=False)
-    made.places.extend(places)
-    return made
+    trail = AuditTrail(world.world, 1, logs_logins=True, logs_accepted_logins=False)
+    trail.places.extend(places)
+    return trail
 
 
 def event(number: int = 0) -> dict[str, object]:
@@ -123,3 +126,19 @@ def test_the_end_of_a_node_writes_what_is_queued(tmp_path: Path, is_busy: bool) 
     assert [json.loads(line)["number"] for line in lines] == [1, 2]
     trail.note(event(3))
     assert trail.dropped["authorization"] == 1
+
+
+def test_a_batch_waits_for_room_at_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, place = VirtualWorld(immediate_workers=True), Refusing(0)
+    trail = trail_of(world, place)
+    submit, refusals = world.workers.submit, [TooManyTasks("no thread can be started")]
+
+    def refuse_first(function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
+        return Deferred.failed(refusals.pop()) if refusals else submit(function, *arguments)
+
+    monkeypatch.setattr(world.workers, "submit", refuse_first)
+    trail.note(event(1))
+    trail.note(event(2))
+    world.scheduler.advance(20_000)
+    assert [json.loads(line.text)["number"] for line in place.lines] == [1, 2]
+    assert world.scheduler.timers == 0

@@ -34,15 +34,15 @@ ALL = configs(all={"metrics": "*", "interval.ms": "1000"})
 
 class TestSubscriptions:
     def test_matching_subscriptions_are_united(self) -> None:
-        some = configs(
+        subscriptions = configs(
             one={"metrics": "a.,b.", "interval.ms": "2000", "match": "client_id=app-.*"},
             two={"metrics": "c.", "interval.ms": "500", "match": "client_software_name=ottla, client_id=app-1"},
             other={"metrics": "*", "interval.ms": "100", "match": "client_id=app"},
             empty={"interval.ms": "100"},
         )
-        assert Subscriptions(some).target(CLIENT) == Target(("a.", "b.", "c."), 500)
-        assert Subscriptions(some).target(CLIENT._replace(client_id="app")) == Target(("*",), 100)
-        assert Subscriptions(some).target(CLIENT._replace(client_id="x")) == Target((), 300_000)
+        assert Subscriptions(subscriptions).target(CLIENT) == Target(("a.", "b.", "c."), 500)
+        assert Subscriptions(subscriptions).target(CLIENT._replace(client_id="app")) == Target(("*",), 100)
+        assert Subscriptions(subscriptions).target(CLIENT._replace(client_id="x")) == Target((), 300_000)
 
     def test_the_id_changes_with_the_target_and_the_client(self) -> None:
         target = Target(("a",), 100)

@@ -47,7 +47,7 @@ TOPIC, BROKER, LOGGER, METRICS, GROUP = (
 )
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
-# What the peer does and this node does not yet; and what it calls one of its loggers.
+# Keys that the peer accepts and this node refuses, and the name of a logger on both sides.
 REFUSED_HERE = {"listener.name.external.ssl.keystore.password", "leader.replication.throttled.rate"}
 LOGGERS = {"kafka.server.KafkaApis": "ottla.broker.test"}
 

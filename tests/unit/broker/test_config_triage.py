@@ -22,15 +22,15 @@ def test_resources_wait_for_their_checks() -> None:
     checks: dict[str, Deferred[None]] = {"1": Deferred(), "": Deferred()}
     resources = [resource(name) for name in ("1", "handled", "", "forwarded", "refused")]
 
-    def settle(each: Any) -> Any:
-        if each.resource_name == "refused":
+    def settle(config_resource: Any) -> Any:
+        if config_resource.resource_name == "refused":
             raise KafkaError(ErrorCode.INVALID_REQUEST, "refused")
-        return checks.get(each.resource_name, each.resource_name == "handled")
+        return checks.get(config_resource.resource_name, config_resource.resource_name == "handled")
 
     forwarded: list[str] = []
 
     def ask_controller(forwarded_resources: list[Any]) -> Deferred[Any]:
-        forwarded.extend(each.resource_name for each in forwarded_resources)
+        forwarded.extend(forwarded_resource.resource_name for forwarded_resource in forwarded_resources)
         return Deferred.resolved(["answer of the controller", "another one"])
 
     answers = altered(resources, settle, ask_controller, message_of)

@@ -50,11 +50,11 @@ def test_a_client_that_logs_in_again_begins_without_decisions() -> None:
     request = context(authorizer)
     names = iter(("bob", "carol"))
     request.connection.principal_builder = lambda _, principal: Principal(principal.type, next(names))
-    for asked, name in ((1, "bob"), (2, "carol")):
+    for question_count, name in ((1, "bob"), (2, "carol")):
         request.connection.identify(Principal("User", "alice"))
         assert str(request.principal) == f"User:{name}"
         assert request.allows_cached(Operation.WRITE, TOPIC, "a")
-        assert authorizer.asked == asked
+        assert authorizer.asked == question_count
 
 
 def test_the_cache_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:

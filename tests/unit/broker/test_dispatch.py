@@ -1,4 +1,4 @@
-"""Dispatch: from a frame to its answer, and what becomes of everything that is not a good request."""
+"""Dispatch: from a frame to its response, and the handling of malformed and unsupported requests."""
 
 from __future__ import annotations
 
@@ -242,8 +242,8 @@ def test_the_handler_gets_the_headers_fields(
 ) -> None:
     seen: list[RequestContext] = []
 
-    def handle(request: DeleteTopicsRequest, context: RequestContext, given: Any) -> DeleteTopicsResponse:
-        assert given is broker
+    def handle(request: DeleteTopicsRequest, context: RequestContext, handler_broker: Any) -> DeleteTopicsResponse:
+        assert handler_broker is broker
         seen.append(context)
         return DeleteTopicsResponse(responses=[DeletableTopicResult(name=name) for name in request.topic_names])
 

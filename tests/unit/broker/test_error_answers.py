@@ -1,4 +1,4 @@
-"""Requests whose answers have another shape than they have still learn of an error, each of their parts."""
+"""Every part of a failed request gets the error code, also if the response has another structure than the request."""
 
 from __future__ import annotations
 
@@ -57,15 +57,15 @@ def filled(message_class: Any, module: Any) -> Any:
 
 
 def codes_of(message: Any) -> set[int]:
-    found: set[int] = set()
+    codes: set[int] = set()
     for name, *_ in type(message).FIELDS:
         value = getattr(message, name)
         if name.endswith("error_code"):
-            found.add(value)
+            codes.add(value)
         for element in value if isinstance(value, list) else ():
             if hasattr(type(element), "FIELDS"):
-                found |= codes_of(element)
-    return found
+                codes |= codes_of(element)
+    return codes
 
 
 @pytest.mark.parametrize("api_key", sorted(HANDLERS))
@@ -75,9 +75,9 @@ def test_no_error_gets_lost(api_key: int) -> None:
     handler = load(api_key, HANDLERS[api_key])
     version = HANDLERS[api_key].max_version
     if api_key == ApiKey.PRODUCE:
-        # Who wants no answer gets none.
+        # A request without a response gets no error response.
         request.acks = 1
-    # Some answers translate other codes.
+    # Some responses translate other error codes.
     error = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)
     if handler.error_response is not None:
         answer = handler.error_response(request, version, error)

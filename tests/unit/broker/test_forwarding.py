@@ -48,12 +48,12 @@ def listener(*, is_controller: bool) -> ListenerInfo:
 
 
 class Watching(AllowAll):
-    """Allows everything but what the test denies, and remembers who asked for what."""
+    """Allows everything that the test does not deny, and records every question with its principal."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, str]] = []
         self.denied: set[Operation] = set()
-        # Of the last principal that asked.
+        # The groups of the last principal.
         self.groups: tuple[str, ...] = ()
 
     def authorize(self, context: RequestContext, operation: Operation, resource_type: Any, resource_name: str) -> bool:
@@ -303,11 +303,11 @@ def test_groups_travel_in_a_form_that_apache_kafka_reads() -> None:
 
 @pytest.mark.parametrize("api_key", DECISIONS, ids=lambda api_key: ApiKey(api_key).name.lower())
 def test_a_controllers_listener_asks_only_the_controller_of_its_node(node: ControllerNode, api_key: int) -> None:
-    asked: list[tuple[Any, ControllerContext]] = []
+    requests: list[tuple[Any, ControllerContext]] = []
 
     class Controller:
         def ask(self, request: Any, context: ControllerContext) -> Deferred[Any]:
-            asked.append((request, context))
+            requests.append((request, context))
             return Deferred()
 
     node.broker.controller = Controller()
@@ -329,6 +329,6 @@ def test_a_controllers_listener_asks_only_the_controller_of_its_node(node: Contr
     connection.is_forwarded = True
     context = RequestContext(api_key, spec.max_version, 1, None, connection, 0)
     load(api_key, spec).handle(request, context, node.broker)
-    ((_, told),) = asked
-    assert told.is_local_only
-    assert told.connection_id == "c-7"
+    ((_, controller_context),) = requests
+    assert controller_context.is_local_only
+    assert controller_context.connection_id == "c-7"

@@ -1,4 +1,4 @@
-"""Refused requests leave no reference cycles: a collection of them would stop the loop."""
+"""Refused requests leave no reference cycles, because collecting them would stop the loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of handlers are what is advertised, and every module of theirs exports one value."""
+"""The handler tables match the advertised APIs, and every handler module exports one value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import ottla.broker.apis
 from ottla.broker.apis import CONTROLLER_HANDLERS, FORWARDABLE, HANDLERS, TELEMETRY_HANDLERS, HandlerSpec, load
 from ottla.wire.api import API_SPECS, ApiKey
 
-# A controller's listener serves Fetch of one partition only, by a handler of its own.
+# A controller's listener serves Fetch for the metadata partition only, with a separate handler.
 SEPARATE = {"fetch_metadata_log": "fetch"}
 
 
@@ -43,7 +43,7 @@ def test_every_handler_is_in_the_table() -> None:
     directory = Path(ottla.broker.apis.__file__).parent
     modules = {
         path.stem
-        for path in (*directory.glob("*.py"), *(found.parent for found in directory.glob("*/__init__.py")))
+        for path in (*directory.glob("*.py"), *(initializer.parent for initializer in directory.glob("*/__init__.py")))
         if path.stem != "__init__" and hasattr(import_module(f"ottla.broker.apis.{path.stem}"), "API")
     }
     tables = (HANDLERS, TELEMETRY_HANDLERS, CONTROLLER_HANDLERS)

@@ -1,4 +1,4 @@
-"""Answers that list everything of one kind: made and encoded in slices, with the same entries as in one turn."""
+"""Responses that list all objects of one kind: built and encoded in slices, with the same entries as in one turn."""
 
 from __future__ import annotations
 
@@ -198,5 +198,5 @@ def test_a_list_is_dropped_when_its_client_has_gone(world: World, small_slices: 
     small_slices()
     frame = frame_of(16, 5, ListGroupsRequest())
     turns = world.node.send(frame).turns
-    gone = world.node.send(frame, gone_after_turns=turns * 3 // 4)
-    assert gone.close_reason == "the client has gone before its request was answered"
+    abandoned = world.node.send(frame, gone_after_turns=turns * 3 // 4)
+    assert abandoned.close_reason == "the client has gone before its request was answered"

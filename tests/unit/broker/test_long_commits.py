@@ -35,8 +35,8 @@ def node() -> LoneNode:
     topic = CreatableTopic(name="t", num_partitions=PARTITIONS, replication_factor=1)
     assert node.ask(19, 7, CreateTopicsRequest(topics=[topic])).topics[0].error_code == 0
     for key_type, key in ((0, "g"), (1, "x")):
-        found = node.ask(10, 4, FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key]))
-        assert found.coordinators[0].error_code == 0
+        response = node.ask(10, 4, FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key]))
+        assert response.coordinators[0].error_code == 0
     return node
 
 

@@ -58,8 +58,8 @@ def answered(answer: Answer, version: int = VERSION) -> list[tuple[str, list[tup
 
 
 def end_offsets(world: World) -> list[int]:
-    asked = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(PARTITIONS)]
-    response = world.node.ask(2, 7, ListOffsetsRequest(topics=[ListOffsetsTopic(name=TOPIC, partitions=asked)]))
+    partitions = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in range(PARTITIONS)]
+    response = world.node.ask(2, 7, ListOffsetsRequest(topics=[ListOffsetsTopic(name=TOPIC, partitions=partitions)]))
     return [partition.offset for partition in response.topics[0].partitions]
 
 
@@ -94,8 +94,8 @@ def test_an_error_without_an_answer_closes_the_connection_after_the_last_append(
 def test_the_rest_is_dropped_when_the_client_has_gone(world: World) -> None:
     whole = send(world, produce(LONG))
     before = end_offsets(world)[0]
-    gone = send(world, produce(LONG), gone_after_turns=whole.turns // 2)
-    assert gone.close_reason == "the client has gone before all of its records were appended"
+    abandoned = send(world, produce(LONG), gone_after_turns=whole.turns // 2)
+    assert abandoned.close_reason == "the client has gone before all of its records were appended"
     assert before < end_offsets(world)[0] < 2 * before
 
 

@@ -46,7 +46,7 @@ UNKNOWN_ID = Uuid(b"0123456789abcdef")
 
 
 class Denying(AllowAll):
-    """Allows everything but what is listed as (operation, type, name)."""
+    """Allows everything except the listed (operation, type, name)."""
 
     def __init__(self, *denied: tuple[Operation, ResourceType, str]) -> None:
         self.denied = denied
@@ -335,20 +335,20 @@ def test_a_name_with_an_id_does_not_excuse_a_deletion_from_the_check_of_rights(n
 
 
 def test_a_topic_that_is_not_committed_is_not_deleted_without_the_right_to(node: Node) -> None:
-    """The controller sees uncommitted topics, and the check of rights does not."""
+    """The controller sees uncommitted topics; the authorization check does not."""
     denying = Denying(
         (Operation.DELETE, ResourceType.CLUSTER, "kafka-cluster"), (Operation.DELETE, ResourceType.TOPIC, "new")
     )
-    asked: list[Any] = []
+    forwarded_topics: list[Any] = []
 
     def ask(request: Any, _context: Any) -> Deferred[Any]:
-        asked.extend(request.topics)
+        forwarded_topics.extend(request.topics)
         return Deferred.resolved(DeleteTopicsResponse())
 
     node.broker.controller = SimpleNamespace(ask=ask)
     request = DeleteTopicsRequest(topics=[DeleteTopicState(name="new")])
     (result,) = node.call(delete_topics, request, 6, authorizer=denying).responses
-    assert (result.error_code, asked) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
+    assert (result.error_code, forwarded_topics) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, [])
 
 
 def test_adding_partitions_needs_the_right_to(node: Node) -> None:
@@ -378,18 +378,18 @@ def test_the_cluster_is_described(node: Node) -> None:
 
 def pages(node: Node, limit: int, *names: str) -> list[list[tuple[str, list[int]]]]:
     """All pages of a listing: topics with the indexes of their partitions."""
-    found, cursor = [], None
+    listed, cursor = [], None
     for _ in range(20):
         request = dtp.DescribeTopicPartitionsRequest(
             topics=[dtp.TopicRequest(name=name) for name in names], response_partition_limit=limit, cursor=cursor
         )
         response = node.call(describe_topic_partitions, request, 0)
-        found.append(
+        listed.append(
             [(topic.name, [partition.partition_index for partition in topic.partitions]) for topic in response.topics]
         )
         cursor = response.next_cursor
         if cursor is None:
-            return found
+            return listed
     raise AssertionError("pages without end")
 
 
@@ -422,8 +422,8 @@ def test_a_listing_says_what_is_wrong(node: Node) -> None:
 @pytest.mark.parametrize("version", range(6))
 def test_each_idempotent_producer_gets_an_id_of_its_own(node: Node, version: int) -> None:
     request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
-    given = [node.call(init_producer_id, request, version) for _ in range(3)]
-    assert [(each.error_code, each.producer_id, each.producer_epoch) for each in given] == [
+    responses = [node.call(init_producer_id, request, version) for _ in range(3)]
+    assert [(response.error_code, response.producer_id, response.producer_epoch) for response in responses] == [
         (ErrorCode.NONE, 0, 0),
         (ErrorCode.NONE, 1, 0),
         (ErrorCode.NONE, 2, 0),
@@ -431,9 +431,9 @@ def test_each_idempotent_producer_gets_an_id_of_its_own(node: Node, version: int
 
 
 def test_blocks_of_producer_ids_follow_each_other(node: Node) -> None:
-    given = [node.broker.producer_ids.next_id().result() for _ in range(2500)]
-    assert given == list(range(2500))
-    # A restart loses what is left of a block, and never gives an id again.
+    producer_ids = [node.broker.producer_ids.next_id().result() for _ in range(2500)]
+    assert producer_ids == list(range(2500))
+    # A restart drops the rest of a block, and no id is allocated twice.
     again = ProducerIds(node.harness.controller, node.harness.controller.publishers, 1)
     assert again.next_id().result() >= 2500
 
@@ -493,7 +493,7 @@ def test_the_quorum_is_described(node: Node, version: int) -> None:
     assert quorum.high_watermark == node.harness.image.offset + 1
     assert [voter.replica_id for voter in quorum.current_voters] == [1]
     assert other.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert [each.node_id for each in response.nodes] == ([1] if version >= 2 else [])
+    assert [node_description.node_id for node_description in response.nodes] == ([1] if version >= 2 else [])
     denying = Denying((Operation.DESCRIBE, ResourceType.CLUSTER, "kafka-cluster"))
     assert node.call(describe_quorum, request, 2, authorizer=denying).error_code == (
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -1,4 +1,4 @@
-"""A node whose metadata cannot go on does not go on either."""
+"""A node stops when its metadata cannot be updated any more."""
 
 from __future__ import annotations
 

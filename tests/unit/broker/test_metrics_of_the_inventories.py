@@ -1,4 +1,4 @@
-"""What people who run Kafka are told to watch, row by row: it is among the metrics, and on the page about them."""
+"""Every metric that Kafka operators are advised to watch exists and is documented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of metrics, and what is generated from it."""
+"""The table of metrics, and the files generated from it."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ def test_a_name_is_what_the_jmx_exporter_makes_of_it(metric: object) -> None:
     bean = bean.removesuffix("PerSec")
     if bean.endswith("Percent"):
         bean = bean.removesuffix("Percent") + "_percent"
-    made = f"kafka_{domain}_{kind_of_bean}_{bean}{'_total' if kind is Kind.COUNTER else ''}"
-    assert name == made.replace(".", "_").replace("-", "_").lower()
+    jmx_name = f"kafka_{domain}_{kind_of_bean}_{bean}{'_total' if kind is Kind.COUNTER else ''}"
+    assert name == jmx_name.replace(".", "_").replace("-", "_").lower()
 
 
 def test_the_files_made_from_the_table_are_up_to_date() -> None:
@@ -108,12 +108,12 @@ def test_alerts_watch_only_what_is_told(generator: ModuleType) -> None:
 
 
 def test_capacity_is_looked_at_by_the_day(generator: ModuleType) -> None:
-    """Alerts look back for hours at most. What is bought for months needs another horizon."""
+    """Alerts look back for hours at most. Capacity planning needs days."""
     panels = generator.ROWS["Capacity, by the day"]
     for panel in panels:
         assert all(re.search(r"\[\dd|\[1d:", expression) for expression, _ in panel.targets), panel.title
-    told = " ".join(expression for panel in panels for expression, _ in panel.targets)
-    assert all(name in told for name in ("usable_bytes", "log_size", "bytesin", "bytesout", "cpu_seconds"))
+    queries = " ".join(expression for panel in panels for expression, _ in panel.targets)
+    assert all(name in queries for name in ("usable_bytes", "log_size", "bytesin", "bytesout", "cpu_seconds"))
     for alert in generator.ALERTS:
         assert not re.search(r"\[\d+d", alert.expression), alert.name
 
@@ -131,11 +131,11 @@ def labels_of(expression: str) -> set[str]:
 
 
 def check_brackets(expression: str) -> None:
-    open_ones = []
-    for each in expression:
-        if each in "([{":
-            open_ones.append(each)
-        elif each in ")]}":
-            assert open_ones, expression
-            assert "([{".index(open_ones.pop()) == ")]}".index(each), expression
-    assert not open_ones, expression
+    open_brackets = []
+    for character in expression:
+        if character in "([{":
+            open_brackets.append(character)
+        elif character in ")]}":
+            assert open_brackets, expression
+            assert "([{".index(open_brackets.pop()) == ")]}".index(character), expression
+    assert not open_brackets, expression

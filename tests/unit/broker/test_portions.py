@@ -11,6 +11,7 @@ import pytest
 
 from ottla.broker import portions
 from ottla.broker.apis import CONTROLLER_HANDLERS, HANDLERS, HandlerSpec, load, metadata
+from ottla.broker.authorization import AllowAll
 from ottla.broker.route import Route
 from ottla.model.errors import ErrorCode
 from ottla.model.slices import Admission
@@ -27,6 +28,11 @@ from tests.unit.broker.test_growth import Case, World, cases, filled
 
 ELEMENTS = 25
 PORTION = 4
+
+
+class DenyAll(AllowAll):
+    def authorize_softly(self, *_: object) -> bool:
+        return False
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +122,17 @@ def test_all_topics_come_in_portions(world: World, monkeypatch: pytest.MonkeyPat
     assert later.turns > at_once.turns
 
 
+@pytest.mark.parametrize("version", [0, 12])
+def test_a_client_that_may_describe_none_of_many_topics(monkeypatch: pytest.MonkeyPatch, version: int) -> None:
+    """In version 0 an empty list of topics means all topics, so that it must not stand for none of them."""
+    world = World()
+    world.node.authorize_with(DenyAll())
+    monkeypatch.setattr(metadata, "ALL_TOPICS_PER_TURN", 0)
+    response, _ = ask(world, 3, version, MetadataRequest(topics=[] if version == 0 else None))
+    assert response.topics == []
+    assert len(response.brokers) == 1
+
+
 def test_a_long_request_takes_turns_with_others(world: World) -> None:
     names = [f"g{number}" for number in range(20_000)]
     _, answer = ask(world, 15, 6, DescribeGroupsRequest(groups=names))
@@ -166,11 +183,14 @@ def test_repeated_groups_with_all_offsets_have_portions_of_their_own(world: Worl
 def test_the_rest_of_a_request_is_dropped_when_its_client_has_gone(world: World) -> None:
     frame = frame_of(15, 6, DescribeGroupsRequest(groups=[f"g{number}" for number in range(5_000)]))
     whole = world.node.send(frame)
-    gone = world.node.send(frame, gone_after_turns=whole.turns // 2)
-    assert (gone.body, gone.close_reason) == (None, "the client has gone before all of its request was handled")
+    abandoned = world.node.send(frame, gone_after_turns=whole.turns // 2)
+    assert (abandoned.body, abandoned.close_reason) == (
+        None,
+        "the client has gone before all of its request was handled",
+    )
     early = world.node.send(frame, gone_after_turns=1)
     assert early.close_reason == "the client has gone before its request was answered"
-    assert early.turns < gone.turns < whole.turns
+    assert early.turns < abandoned.turns < whole.turns
 
 
 def test_only_some_large_requests_are_decoded_at_a_time(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

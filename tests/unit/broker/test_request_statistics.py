@@ -1,4 +1,4 @@
-"""What a request leaves behind: times, sizes, errors, and its line in the request log."""
+"""The statistics of a request: times, sizes, errors, and its line in the request log."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LISTENER = ListenerInfo(
 
 
 class Bench:
-    """A dispatcher with one handler, and a clock that goes as far as it is told."""
+    """A dispatcher with one handler, and a clock that the test advances."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0

@@ -1,4 +1,4 @@
-"""The time of a refusal does not tell whether a topic, a group or a transaction exists.
+"""The time of a refusal does not reveal whether a topic, a group or a transaction exists.
 
 A clock cannot show that on a busy machine. What can be shown is that the node takes the same steps: a client without
 rights asks about something that exists and about something that does not, and both requests call the same functions in
@@ -7,6 +7,7 @@ the same order and get the same answer. A look-up before the check of rights wou
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -54,8 +55,8 @@ def committed(name: str) -> list[dict[str, Any]]:
 
 def added(transaction: str, topic: str) -> dict[str, Any]:
     topics = [{"name": topic, "partitions": [0]}]
-    one = {"transactional_id": transaction, "producer_id": 1, "producer_epoch": 0, "topics": topics}
-    return {"transactions": [one]}
+    entry = {"transactional_id": transaction, "producer_id": 1, "producer_epoch": 0, "topics": topics}
+    return {"transactions": [entry]}
 
 
 TOPICS: list[Case] = [
@@ -182,25 +183,25 @@ TRANSACTIONS: list[Case] = [
 @pytest.fixture(scope="module")
 def node() -> LoneNode:
     """A node with a topic, a group and a transactional id PRESENT, and an authorizer that allows nothing."""
-    made = LoneNode()
+    lone_node = LoneNode()
     ask(
-        made,
+        lone_node,
         "CreateTopics",
         LATEST,
         {"timeout_ms": 5000, "topics": [{"name": PRESENT, "num_partitions": 1, "replication_factor": 1}]},
     )
     for kind in (0, 1):
-        ask(made, "FindCoordinator", LATEST, {"key_type": kind, "coordinator_keys": [PRESENT]})
-    made.run_for(5)
-    done = ask(made, "OffsetCommit", 9, {"group_id": PRESENT, "topics": committed(PRESENT)})
+        ask(lone_node, "FindCoordinator", LATEST, {"key_type": kind, "coordinator_keys": [PRESENT]})
+    lone_node.run_for(5)
+    done = ask(lone_node, "OffsetCommit", 9, {"group_id": PRESENT, "topics": committed(PRESENT)})
     assert done.topics[0].partitions[0].error_code == 0
-    done = ask(made, "InitProducerId", LATEST, {"transactional_id": PRESENT, "transaction_timeout_ms": 9000})
+    done = ask(lone_node, "InitProducerId", LATEST, {"transactional_id": PRESENT, "transaction_timeout_ms": 9000})
     assert done.error_code == 0
-    made.authorize_with(StandardAuthorizer(BrokerConfig.embedded()))
-    # The client without rights is another one than the client that made all this.
-    for connection in made._connections.values():
+    lone_node.authorize_with(StandardAuthorizer(BrokerConfig.embedded()))
+    # The client without rights uses another connection than the setup.
+    for connection in lone_node._connections.values():
         connection.connection_id = "stranger"
-    return made
+    return lone_node
 
 
 def ask(node: LoneNode, api: str, version: int, values: dict[str, Any]) -> Any:
@@ -223,11 +224,14 @@ def steps(node: LoneNode, api: str, version: int, values: dict[str, Any]) -> tup
             called.append(f"{module}:{code.co_qualname}")
 
     node.send(frame)
+    # A collection would close files of earlier tests, among the steps of the request.
+    gc.disable()
     sys.setprofile(note)
     try:
         answer = node.send(frame)
     finally:
         sys.setprofile(None)
+        gc.enable()
     assert answer.body is not None, answer.close_reason
     return called, answer.body
 

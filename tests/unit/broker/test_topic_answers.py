@@ -53,7 +53,9 @@ def test_an_answer_with_thousands_of_partitions_takes_several_turns(node: Node) 
     assert [topic.error_code for topic in response.topics] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0]
     for topic in (response.topics[0], response.topics[2]):
         assert [partition.partition_index for partition in topic.partitions] == list(range(2 * PARTITIONS_PER_STEP))
-        assert {(each.leader_id, *each.replica_nodes, *each.isr_nodes) for each in topic.partitions} == {(1, 1, 1)}
+        assert {
+            (partition.leader_id, *partition.replica_nodes, *partition.isr_nodes) for partition in topic.partitions
+        } == {(1, 1, 1)}
     everything = node.call(metadata, MetadataRequest(topics=None), 12)
     assert [topic.name for topic in everything.topics] == ["clicks", "large", "larger", "orders"]
     assert len(everything.topics[2].partitions) == 2 * PARTITIONS_PER_STEP
@@ -71,9 +73,9 @@ def test_partitions_that_are_not_alike_are_told_apart(node: Node) -> None:
     node.harness.beat(2, want_fence=True)
     partitions = node.call(metadata, asked("mixed"), 12).topics[0].partitions
     expected = [(1, [1], [2]), (1, [1], [2]), (3, [3, 1], []), (3, [3], [2]), (3, [3], [2])]
-    for index, each in enumerate(partitions):
-        assert each.replica_nodes == replicas[index % 5]
-        assert (each.leader_id, each.isr_nodes, each.offline_replicas) == expected[index % 5]
+    for index, partition in enumerate(partitions):
+        assert partition.replica_nodes == replicas[index % 5]
+        assert (partition.leader_id, partition.isr_nodes, partition.offline_replicas) == expected[index % 5]
 
 
 def test_what_is_kept_of_a_large_topic_is_given_again_until_it_changes(node: Node) -> None:
@@ -83,11 +85,11 @@ def test_what_is_kept_of_a_large_topic_is_given_again_until_it_changes(node: Nod
     first = answer_of(answers, topic, image, "PLAINTEXT", 12)
     assert answer_of(answers, topic, image, "PLAINTEXT", 12) is first
     assert [partition.leader_id for partition in first.partitions] == [1] * 40
-    # Each listener and version has its own.
+    # Every listener and version has its own cached answer.
     elsewhere = answer_of(answers, topic, image, "ELSEWHERE", 12)
     assert {partition.error_code for partition in elsewhere.partitions} == {ErrorCode.LISTENER_NOT_FOUND}
     assert answer_of(answers, topic, image, "PLAINTEXT", 4).partitions[0].offline_replicas == []
-    # The only broker goes: the topic's leaders and who is offline are others now.
+    # The only broker is gone, which changes the topic's leaders and offline replicas.
     node.harness.beat(1, want_fence=True)
     later = node.call(metadata, asked("large"), 12).topics[0]
     assert {(partition.leader_id, *partition.offline_replicas) for partition in later.partitions} == {(-1, 1)}
@@ -97,8 +99,8 @@ def test_brokers_that_change_change_what_is_kept(node: Node) -> None:
     node.harness.create("large", 40)
     assert node.call(metadata, asked("large"), 12).topics[0].partitions[0].offline_replicas == []
     image, answers = node.harness.image, node.broker.topic_answers
-    gone = image._replace(cluster=image.cluster._replace(brokers={}))
-    answer = answer_of(answers, image.topics.by_name["large"], gone, "PLAINTEXT", 12)
+    without_brokers = image._replace(cluster=image.cluster._replace(brokers={}))
+    answer = answer_of(answers, image.topics.by_name["large"], without_brokers, "PLAINTEXT", 12)
     assert answer.partitions[0].offline_replicas == [1]
 
 
@@ -108,6 +110,6 @@ def test_only_so_many_answers_are_kept(node: Node) -> None:
         node.harness.create(f"large-{number}", 32)
     image = node.harness.image
     topics = [image.topics.by_name[f"large-{number}"] for number in range(ANSWERS_MAX + 1)]
-    made = [answer_of(answers, topic, image, "PLAINTEXT", 12) for topic in topics]
-    assert answer_of(answers, topics[-1], image, "PLAINTEXT", 12) is made[-1]
-    assert answer_of(answers, topics[0], image, "PLAINTEXT", 12) is not made[0]
+    first_answers = [answer_of(answers, topic, image, "PLAINTEXT", 12) for topic in topics]
+    assert answer_of(answers, topics[-1], image, "PLAINTEXT", 12) is first_answers[-1]
+    assert answer_of(answers, topics[0], image, "PLAINTEXT", 12) is not first_answers[0]

@@ -1,4 +1,4 @@
-"""Questions to a transaction coordinator share requests, which have a bound."""
+"""Verifications of one coordinator share requests of bounded size."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from ottla.wire.messages.add_partitions_to_txn import (
 from tests.support.virtual_world import VirtualWorld
 
 
-class Given:
-    """A broker whose transactions are all coordinated by broker 2, and what that is asked."""
+class Bench:
+    """A broker whose transactions are all coordinated by broker 2, and the requests to broker 2."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.virtual = VirtualWorld(immediate_workers=True)
@@ -59,7 +59,7 @@ class Given:
         return self.questions.ask(transaction, producer_id=producer_id, producer_epoch=epoch, topic="t", index=index)
 
     def answer(self) -> int:
-        """Answers the request that is under way, with yes; how many transactions it had."""
+        """Confirms the pending request and returns its number of transactions."""
         self.virtual.scheduler.advance(0)
         request, done = self.asked.pop()
         assert self.asked == [], "one request at a time"
@@ -84,48 +84,48 @@ class Given:
 
 
 @pytest.fixture
-def given(monkeypatch: pytest.MonkeyPatch) -> Given:
-    return Given(monkeypatch)
+def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return Bench(monkeypatch)
 
 
-def test_questions_of_one_turn_share_a_request(given: Given) -> None:
-    answers = [given.ask("a", 0), given.ask("a", 1), given.ask("b", 0)]
-    assert given.answer() == 2
+def test_questions_of_one_turn_share_a_request(bench: Bench) -> None:
+    answers = [bench.ask("a", 0), bench.ask("a", 1), bench.ask("b", 0)]
+    assert bench.answer() == 2
     assert [answer.result() for answer in answers] == [ErrorCode.NONE] * 3
 
 
-def test_a_request_has_a_bound_and_what_is_more_goes_next(given: Given) -> None:
-    answers = [given.ask(f"id-{number}") for number in range(2 * TRANSACTIONS_PER_REQUEST_MAX + 5)]
-    assert given.answer() == TRANSACTIONS_PER_REQUEST_MAX
+def test_a_request_has_a_bound_and_what_is_more_goes_next(bench: Bench) -> None:
+    answers = [bench.ask(f"id-{number}") for number in range(2 * TRANSACTIONS_PER_REQUEST_MAX + 5)]
+    assert bench.answer() == TRANSACTIONS_PER_REQUEST_MAX
     assert [answer.done for answer in answers].count(True) == TRANSACTIONS_PER_REQUEST_MAX
     # Later requests wait behind earlier ones.
-    late = given.ask("late")
-    assert given.answer() == TRANSACTIONS_PER_REQUEST_MAX
+    late = bench.ask("late")
+    assert bench.answer() == TRANSACTIONS_PER_REQUEST_MAX
     assert not late.done
-    assert given.answer() == 6
+    assert bench.answer() == 6
     assert {answer.result() for answer in (*answers, late)} == {ErrorCode.NONE}
 
 
 @pytest.mark.parametrize(("ids", "partitions"), [(1_000, 30), (1, 25_000)])
-def test_a_request_is_never_too_large_for_the_coordinator(given: Given, ids: int, partitions: int) -> None:
-    answers = [given.ask(f"id-{number}", index) for number in range(ids) for index in range(partitions)]
+def test_a_request_is_never_too_large_for_the_coordinator(bench: Bench, ids: int, partitions: int) -> None:
+    answers = [bench.ask(f"id-{number}", index) for number in range(ids) for index in range(partitions)]
     while not all(answer.done for answer in answers):
-        given.answer()
+        bench.answer()
     assert {answer.result() for answer in answers} == {ErrorCode.NONE}
 
 
-def test_the_older_of_two_instances_is_fenced_at_once(given: Given) -> None:
-    zombie, valid = given.ask("x", epoch=3), given.ask("x", epoch=4)
-    late = given.ask("x", epoch=3)
-    assert given.answer() == 1
+def test_the_older_of_two_instances_is_fenced_at_once(bench: Bench) -> None:
+    zombie, valid = bench.ask("x", epoch=3), bench.ask("x", epoch=4)
+    late = bench.ask("x", epoch=3)
+    assert bench.answer() == 1
     assert zombie.result() is late.result() is ErrorCode.INVALID_PRODUCER_EPOCH
     assert valid.result() is ErrorCode.NONE
 
 
-def test_a_later_producer_id_may_be_a_lower_one(given: Given) -> None:
-    """Brokers take ids from blocks of their own: the coordinator decides who is fenced."""
-    zombie = given.ask("x", producer_id=1_000, epoch=32_766)
-    valid = given.ask("x", producer_id=5, epoch=0)
-    assert given.answer() == 1
+def test_a_later_producer_id_may_be_a_lower_one(bench: Bench) -> None:
+    """Brokers allocate ids from separate blocks, so the coordinator decides which producer is fenced."""
+    zombie = bench.ask("x", producer_id=1_000, epoch=32_766)
+    valid = bench.ask("x", producer_id=5, epoch=0)
+    assert bench.answer() == 1
     assert valid.result() is ErrorCode.NONE
     assert zombie.result().retriable

@@ -1,4 +1,4 @@
-"""Who may change the voters of the quorum, and where it is done."""
+"""Authorization and routing of changes to the quorum's voters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.model.errors import ErrorCode, KafkaError
 
 
 class Machine:
-    """A quorum, or the way to the one that leads: says how it was called."""
+    """A local quorum, or a connection to the leader: records its calls."""
 
     def __init__(self, name: str, *, is_leading: bool = True) -> None:
         self.name = name

@@ -1,1 +1,1 @@
-"""Who may do what: ACLs of the cluster's metadata, and the authorizer that decides by them."""
+"""Authorization: the ACLs in the cluster's metadata, and the authorizer that applies them."""

@@ -1,4 +1,4 @@
-"""What the three APIs of ACLs have in common."""
+"""Code that the three APIs of ACLs share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["check_kinds", "ensure_allowed"]
 
 
 def ensure_allowed(operation: Operation, context: RequestContext) -> None:
-    """Raises KafkaError if the node has no authorizer, or the principal may not do this to the cluster's ACLs."""
+    """Raises KafkaError if the node has no authorizer, or the principal lacks the operation on the cluster's ACLs."""
     if type(context.authorizer) is AllowAll:
         raise KafkaError(ErrorCode.SECURITY_DISABLED, "No authorizer is configured, so there are no access rules.")
     if not context.allows(operation, ResourceType.CLUSTER, CLUSTER_NAME):
@@ -23,6 +23,6 @@ def ensure_allowed(operation: Operation, context: RequestContext) -> None:
 
 
 def check_kinds(*kinds: int) -> None:
-    """0 stands for a kind that the client itself does not know. Apache Kafka closes the connection, too."""
+    """Closes the connection for kind 0 (unknown to the client itself), like Apache Kafka."""
     if not all(kinds):
         raise CloseConnection("a request about access rules of an unknown kind")

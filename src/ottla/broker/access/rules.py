@@ -36,7 +36,7 @@ Host = bytes | str
 
 
 class Verdict(NamedTuple):
-    """What the ACLs say about an action: the ACL that decides, or whether any ACL affects the resource at all."""
+    """The result of the ACLs for an action: the deciding ACL, and whether any ACL affects the resource."""
 
     rule: AclEntry | None
     has_rules: bool
@@ -52,7 +52,7 @@ class AclIndex:
     def __init__(self) -> None:
         self._literal: dict[tuple[int, str], dict[AclEntry, Host]] = {}
         self._prefixed: dict[tuple[int, str], dict[AclEntry, Host]] = {}
-        # How many prefixes of a length there are, by resource type.
+        # The number of prefixes of each length, by resource type.
         self._prefix_lengths: dict[int, Counter[int]] = {}
 
     def __len__(self) -> int:
@@ -85,7 +85,7 @@ class AclIndex:
     def decide(
         self, principals: Collection[str], host: str, operation: int, resource_type: int, resource_name: str
     ) -> Verdict:
-        """`principals` are the client's own, those of its groups, and the wildcard."""
+        """`principals` are the client's own principal, those of its groups, and the wildcard."""
         hosts = (WILDCARD, _host(host))
         implying = _IMPLYING.get(operation, (operation,))
         allowing: AclEntry | None = None
@@ -105,7 +105,7 @@ class AclIndex:
     def allows_any(self, principals: Collection[str], host: str, operation: int, resource_type: int) -> bool:
         """True if there is a name for which the operation is allowed (KIP-679).
 
-        Operations imply no others here. Names that are not the subject of an ACL are left out.
+        Operations imply no other operations here. Only names with an ACL are considered.
         """
         allowed: dict[int, set[str]] = {PatternType.LITERAL: set(), PatternType.PREFIXED: set()}
         denied: dict[int, set[str]] = {PatternType.LITERAL: set(), PatternType.PREFIXED: set()}

@@ -84,7 +84,7 @@ class StandardAuthorizer:
         if image.acls is self._acls:
             return
         if delta.image.acls is not self._acls:
-            # A snapshot has replaced the image: what it lacks is not among the changes.
+            # A snapshot has replaced the image, and the changes do not list the ACLs that the snapshot lacks.
             self.start(image)
             return
         before, after = self._acls.by_id, image.acls.by_id
@@ -106,7 +106,7 @@ class StandardAuthorizer:
     ) -> bool:
         connection = context.connection
         principals = _principals_of(connection.principal)
-        if not self._super_users.isdisjoint(principals):
+        if self._is_super_user(principals):
             return True
         verdict = self._index.decide(principals, connection.client_host, operation, resource_type, resource_name)
         if verdict.rule is None:
@@ -128,7 +128,7 @@ class StandardAuthorizer:
         """The decision of `authorize`, and the rule that decided, for the audit."""
         connection = context.connection
         principals = _principals_of(connection.principal)
-        if not self._super_users.isdisjoint(principals):
+        if self._is_super_user(principals):
             return True, "super user"
         verdict = self._index.decide(principals, connection.client_host, operation, resource_type, resource_name)
         if verdict.rule is not None:
@@ -141,11 +141,15 @@ class StandardAuthorizer:
             _ensure_of_quorum(context, is_allowed=is_allowed)
         return is_allowed, reason
 
+    def _is_super_user(self, principals: tuple[str, ...]) -> bool:
+        """`principals` are those of `_principals_of`. The wildcard among them counts for ACLs alone."""
+        return principals[0] in self._super_users or not self._super_users.isdisjoint(principals[2:])
+
     def authorize_by_resource_type(
         self, context: RequestContext, operation: Operation, resource_type: ResourceType
     ) -> bool:
         connection = context.connection
-        # A name that no ACL mentions stands for all others: super users, and clusters that are open without ACLs.
+        # A name without ACLs covers super users and clusters that allow access without ACLs.
         return self.authorize(context, operation, resource_type, "hardcode") or self._index.allows_any(
             _principals_of(connection.principal), connection.client_host, operation, resource_type
         )
@@ -161,8 +165,8 @@ class StandardAuthorizer:
 def _ensure_of_quorum(context: RequestContext, *, is_allowed: bool) -> None:
     """Raises KafkaError for everything that must wait until the node has caught up.
 
-    Also for nodes without the right: the ACL that gives it may be missing, and a controller of Apache Kafka ends when
-    it is told that it has no right.
+    This includes nodes without the right: the ACL with the right may still be missing, and a controller of Apache Kafka
+    ends when its request is refused.
     """
     if not is_allowed or context.api_key not in _OF_QUORUM:
         raise KafkaError(
@@ -172,7 +176,7 @@ def _ensure_of_quorum(context: RequestContext, *, is_allowed: bool) -> None:
 
 
 def _principals_of(principal: Principal) -> tuple[str, ...]:
-    """The principals whose ACLs hold for a client."""
+    """The principals whose ACLs apply to a client."""
     own = (str(principal), WILDCARD_PRINCIPAL)
     return own + tuple(f"Group:{name}" for name in principal.groups) if principal.groups else own
 

@@ -1,9 +1,9 @@
-"""The APIs, one module (or package) for each; two tables say which of them are served and advertised: `HANDLERS` on
-the listeners of a broker, with `TELEMETRY_HANDLERS` if it receives metrics of clients, and `CONTROLLER_HANDLERS` on
-those of a controller (`controller.listener.names`).
+"""The APIs, a module (or package) per API. Two tables list the served and advertised APIs: `HANDLERS` for the listeners
+of a broker, with `TELEMETRY_HANDLERS` if it receives metrics of clients, and `CONTROLLER_HANDLERS` for the listeners of
+a controller (`controller.listener.names`).
 
-A module exports one value, `API` (`ottla.broker.apis.api`), which is all that the dispatcher knows of it. APIs that are
-only refused are rows of one table, `switched_off`.
+A module exports one value, `API` (`ottla.broker.apis.api`), which is the whole interface to the dispatcher. APIs that
+are only refused are rows of one table, `switched_off`.
 
 A module is imported with the first request for it, so that a node does not pay for APIs that its clients do not use.
 
@@ -140,11 +140,11 @@ TELEMETRY_HANDLERS: dict[int, HandlerSpec] = {
 
 
 def broker_handlers(*, receives_metrics: bool) -> dict[int, HandlerSpec]:
-    """What the listeners of a broker serve and advertise."""
+    """The APIs that the listeners of a broker serve and advertise."""
     return {**HANDLERS, **TELEMETRY_HANDLERS} if receives_metrics else HANDLERS
 
 
-# What brokers ask of the controller, and what administrators may ask of it directly (KIP-919).
+# Requests from brokers to the controller, and requests that administrators may send to it directly (KIP-919).
 CONTROLLER_HANDLERS: dict[int, HandlerSpec] = {
     1: HandlerSpec("fetch_metadata_log", 4, 18),
     18: HandlerSpec("api_versions", 0, 5),
@@ -191,5 +191,5 @@ CONTROLLER_HANDLERS: dict[int, HandlerSpec] = {
     **_refused(17, 36, 94),
 }
 
-# What a broker may send on in an Envelope, in the name of a client (KIP-590).
+# Requests that a broker may forward in an Envelope, in the name of a client (KIP-590).
 FORWARDABLE = frozenset((19, 20, 30, 31, 33, 37, 38, 39, 40, 43, 44, 45, 46, 49, 51, 55, 57, 64, 80, 81, 94))

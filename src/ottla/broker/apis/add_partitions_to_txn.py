@@ -52,7 +52,7 @@ def handle(
 
     def attempt(transaction: AddPartitionsToTxnTransaction) -> Deferred[_Codes]:
         return _attempt(transaction, context, broker).recover(
-            KafkaError, lambda error: dict.fromkeys(_partitions(transaction), _known(error.code, version))
+            KafkaError, lambda error: dict.fromkeys(_partitions(transaction), _code_for_version(error.code, version))
         )
 
     results = gather([attempt(transaction) for transaction in transactions])
@@ -63,7 +63,7 @@ def error_response(request: AddPartitionsToTxnRequest, version: int, error: Kafk
     if version >= FIRST_VERSION_OF_BROKERS:
         return AddPartitionsToTxnResponse(error_code=error.code)
     single = _single(request)
-    return _response(version, [single], [dict.fromkeys(_partitions(single), _known(error.code, version))])
+    return _response(version, [single], [dict.fromkeys(_partitions(single), _code_for_version(error.code, version))])
 
 
 def _attempt(transaction: AddPartitionsToTxnTransaction, context: RequestContext, broker: Broker) -> Deferred[_Codes]:
@@ -103,7 +103,7 @@ def _partitions(transaction: AddPartitionsToTxnTransaction) -> list[TopicPartiti
     return [TopicPartition(topic.name, index) for topic in transaction.topics for index in topic.partitions]
 
 
-def _known(code: ErrorCode, version: int) -> ErrorCode:
+def _code_for_version(code: ErrorCode, version: int) -> ErrorCode:
     """The code for a fenced producer, which differs before version 2."""
     if code is ErrorCode.PRODUCER_FENCED and version < FIRST_VERSION_WITH_PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH

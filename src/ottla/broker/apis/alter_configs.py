@@ -15,6 +15,7 @@ from ottla.broker.authorization import Operation
 from ottla.broker.config_resources import (
     altered,
     check_authorized,
+    check_cordoning_at_controller,
     check_named,
     check_on_this_broker,
     check_own_id,
@@ -22,7 +23,7 @@ from ottla.broker.config_resources import (
 )
 from ottla.broker.context import RequestContext
 from ottla.metadata.controller.configs import replacement
-from ottla.metadata.image import ResourceType
+from ottla.metadata.image import ConfigResource, ResourceType
 from ottla.model.deferred import Deferred
 from ottla.model.errors import KafkaError
 from ottla.wire.messages.alter_configs import (
@@ -42,11 +43,18 @@ def handle(request: AlterConfigsRequest, context: RequestContext, broker: Broker
     def settle(resource: AlterConfigsResource) -> bool | Deferred[None]:
         check_authorized(context, Operation.ALTER_CONFIGS, resource)
         check_named(resource)
-        if resource.resource_type == ResourceType.BROKER and not context.listener.is_controller:
-            if resource.resource_name:
-                check_own_id(resource.resource_name, broker.node_id)
-            return check_on_this_broker(resource, broker, lambda _target, _present: replacement(resource.configs))
-        return False
+        if resource.resource_type != ResourceType.BROKER or context.connection.is_forwarded:
+            return False
+
+        def change(_target: ConfigResource, _present: dict[str, str]) -> dict[str, str]:
+            return replacement(resource.configs)
+
+        if context.listener.is_controller:
+            check_cordoning_at_controller(resource, broker, change)
+            return False
+        if resource.resource_name:
+            check_own_id(resource.resource_name, broker.node_id)
+        return check_on_this_broker(resource, broker, change)
 
     def ask_controller(resources: list[AlterConfigsResource]) -> Deferred[Sequence[AlterConfigsResourceResponse]]:
         forwarded = AlterConfigsRequest(resources=resources, validate_only=request.validate_only)

@@ -1,4 +1,4 @@
-"""What the dispatcher knows of an API: one value, which the API's module exports as `API`.
+"""The dispatcher's view of an API: one value, which the API's module exports as `API`.
 
     def handle(request: XRequest, context: RequestContext, broker: Broker) -> XResponse | Deferred[XResponse] | None
 
@@ -45,7 +45,7 @@ class Shortcut(Value):
 
 
 class Portions(Value):
-    """How a long request becomes several shorter ones, which are handled one after the other (`broker.portions`)."""
+    """How a long request is cut into shorter requests, which are handled one after the other (`broker.portions`)."""
 
     # The names of the array that is cut, then of the array in its elements, and so on, as in ("topics", "partitions").
     # A request that has no element in the first array is not cut.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.apis.api import Api, Portions
 from ottla.broker.authorization import Operation, ResourceType
 from ottla.broker.context import RequestContext
+from ottla.metadata.topic_names import is_internal
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import TopicPartition
 from ottla.replica.defects import error_of
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["API"]
 
-_INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-
 
 def handle(
     request: DeleteRecordsRequest, context: RequestContext, broker: Broker
@@ -47,8 +46,6 @@ def handle(
         error = ErrorCode.NONE
         if not context.allows(Operation.DELETE, ResourceType.TOPIC, name):
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        elif name in _INTERNAL_TOPICS and name in broker.replicas.by_name:
-            error = ErrorCode.INVALID_TOPIC_EXCEPTION
         answers = [_delete(name, wanted, error, broker, waiting) for wanted in partitions.values()]
         response.topics.append(DeleteRecordsTopicResult(name=name, partitions=answers))
     return waiting.start(request.timeout_ms)
@@ -58,14 +55,22 @@ def _delete(
     topic: str, wanted: DeleteRecordsPartition, error: ErrorCode, broker: Broker, waiting: WaitingDelete
 ) -> DeleteRecordsPartitionResult:
     answer = DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=-1, error_code=error)
-    if error is ErrorCode.NONE:
+    if error is ErrorCode.NONE and is_internal(topic) and _exists(topic, wanted.partition_index, broker):
+        answer.error_code = ErrorCode.INVALID_TOPIC_EXCEPTION
+    elif error is ErrorCode.NONE:
         try:
             partition = broker.replicas.find(topic, wanted.partition_index)
             waiting.wait_for(answer, partition, partition.delete_records_before(wanted.offset))
         except Exception as raised:  # noqa: BLE001 - a defect is the error of its partition alone
-            where = TopicPartition(topic, wanted.partition_index)
-            answer.error_code = error_of(raised, "a deletion", where).code
+            topic_partition = TopicPartition(topic, wanted.partition_index)
+            answer.error_code = error_of(raised, "a deletion", topic_partition).code
     return answer
+
+
+def _exists(topic: str, index: int, broker: Broker) -> bool:
+    """True if the metadata has the partition, whether this broker has a replica of it or not."""
+    image = broker.replicas.image
+    return image is not None and image.topics.partition(topic, index) is not None
 
 
 API = Api(

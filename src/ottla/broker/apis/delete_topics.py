@@ -62,11 +62,11 @@ def _take_denied(
 ) -> list[DeletableTopicResult]:
     """Removes the topics that the principal may not delete from the request. Returns their results.
 
-    What the controller refuses for its form stays in the request: a topic named twice, or by its name and its id.
+    Malformed entries stay in the request, because the controller refuses them: a topic named twice, or by name and id.
     """
     denied: list[DeletableTopicResult] = []
     times = Counter(request.topic_names)
-    # A topic with a name and an id is refused for itself: it does not make another topic one that is named twice.
+    # A topic with a name and an id is refused. Its name does not count as a repetition of another topic's name.
     times.update(topic.name for topic in request.topics if topic.name is not None and not topic.topic_id)
 
     def may(operation: Operation, name: str) -> bool:

@@ -17,6 +17,7 @@ from ottla.broker.apis.api import Api
 from ottla.broker.authorization import CLUSTER_NAME, Operation, ResourceType
 from ottla.broker.context import RequestContext
 from ottla.broker.long_answers import ENTRIES_PER_SLICE, answer_in_slices
+from ottla.metadata.controller.brokers import CORDONED_DIRECTORIES_LEVEL
 from ottla.model.errors import ErrorCode
 from ottla.model.ids import TopicPartition
 from ottla.wire.messages.describe_log_dirs import (
@@ -52,7 +53,9 @@ def _describe(
     topics: list[DescribableLogDirTopic] | None, broker: Broker
 ) -> Generator[None, None, DescribeLogDirsResponse]:
     wanted = None if topics is None else (yield from _present(topics, broker))
-    cordoned = frozenset(broker.config.cordoned_log_dirs)
+    cordoned: frozenset[str] = frozenset()
+    if broker.metadata.image.features.metadata_version >= CORDONED_DIRECTORIES_LEVEL:
+        cordoned = frozenset(broker.config.cordoned_log_dirs)
     response = DescribeLogDirsResponse()
     for described in (yield from broker.logs.describe(wanted, per_slice=ENTRIES_PER_SLICE)):
         response.results.append((yield from _result(described, cordoned)))

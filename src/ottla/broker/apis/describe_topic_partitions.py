@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["API"]
 
-# A page ends behind so many unknown topics. They do not count as partitions, and each takes some microseconds.
+# A page ends after this number of unknown topics. They do not count as partitions, and each takes some microseconds.
 UNKNOWN_TOPICS_MAX = 5_000
 
 
@@ -37,24 +37,26 @@ def handle(
 ) -> DescribeTopicPartitionsResponse:
     image = broker.metadata.image
     cursor = request.cursor
-    everything = not request.topics
+    lists_all = not request.topics
     names = _names(request, image)
     limit = max(min(broker.config.max_request_partition_size_limit, request.response_partition_limit), 1)
     response = DescribeTopicPartitionsResponse()
     denied: list[DescribeTopicPartitionsResponseTopic] = []
     unknown_left = UNKNOWN_TOPICS_MAX
-    may = context.would_allow if everything else context.allows
+    may = context.would_allow if lists_all else context.allows
     for name in names:
         if not may(Operation.DESCRIBE, ResourceType.TOPIC, name):
-            if not everything:
-                denied.append(_error(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            if not lists_all:
+                # As Kafka: not internal, whatever the name.
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                denied.append(DescribeTopicPartitionsResponseTopic(error_code=code, name=name))
             continue
         if limit == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
         topic = image.topics.by_name.get(name)
         if topic is None:
-            if not everything:
+            if not lists_all:
                 if unknown_left == 0:
                     response.next_cursor = Cursor(topic_name=name, partition_index=0)
                     break
@@ -90,8 +92,8 @@ def handle(
 def _names(request: DescribeTopicPartitionsRequest, image: MetadataImage) -> list[str]:
     cursor = request.cursor
     start = cursor.topic_name if cursor is not None else ""
-    asked = image.topics.by_name if not request.topics else [topic.name for topic in request.topics]
-    names = sorted({name for name in asked if name >= start})
+    requested = image.topics.by_name if not request.topics else [topic.name for topic in request.topics]
+    names = sorted({name for name in requested if name >= start})
     if cursor is not None:
         if request.topics and cursor.topic_name not in names:
             raise KafkaError(

@@ -52,13 +52,13 @@ def handle(
     credentials = broker.metadata.image.scram
     if not request.users:
         return answer_in_slices(_describe_all(credentials), context, broker)
-    asked = [user.name for user in request.users]
-    asked_twice = repeated(asked)
+    users = [user.name for user in request.users]
+    repeated_users = repeated(users)
     return DescribeUserScramCredentialsResponse(
         error_message="",
         results=[
-            _refused(user, ErrorCode.DUPLICATE_RESOURCE) if user in asked_twice else _describe(user, credentials)
-            for user in dict.fromkeys(asked)
+            _refused(user, ErrorCode.DUPLICATE_RESOURCE) if user in repeated_users else _describe(user, credentials)
+            for user in dict.fromkeys(users)
         ],
     )
 

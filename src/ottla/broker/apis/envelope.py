@@ -102,7 +102,7 @@ class _Embedded:
     def _finish(self, parts: list[Part] | None) -> None:
         assert parts is not None, "every request that may be forwarded has an answer"
         if not self._controller.is_active:
-            # This controller is not active any more. The broker asks the next one.
+            # This controller is no longer active. The broker asks the next controller.
             self._answer.resolve(EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER))
             return
         frame = b"".join(parts)  # type: ignore[arg-type]

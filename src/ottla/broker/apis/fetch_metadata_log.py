@@ -5,7 +5,7 @@ Sessions are not used: every request names the only partition.
 
 - 12: the epoch last fetched; the answer may name a diverging epoch, the leader, or a snapshot
 - 13: the topic is named by its id; 15: the replica's id moved into `replica_state`
-- 17: the replica's directory (KIP-853); 18: the high watermark it knows (KIP-1166)
+- 17: the replica's directory (KIP-853); 18: the replica's high watermark (KIP-1166)
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from ottla.broker.config_resources import (
     alter_loggers,
     altered,
     check_authorized,
+    check_cordoning_at_controller,
     check_named,
     check_on_this_broker,
     check_own_id,
@@ -24,7 +25,7 @@ from ottla.broker.config_resources import (
 )
 from ottla.broker.context import RequestContext
 from ottla.metadata.controller.configs import apply_operations
-from ottla.metadata.image import ResourceType
+from ottla.metadata.image import ConfigResource, ResourceType
 from ottla.model.deferred import Deferred
 from ottla.model.errors import KafkaError
 from ottla.wire.messages.incremental_alter_configs import (
@@ -54,13 +55,18 @@ def handle(
             alter_loggers(resource.configs, validate_only=request.validate_only)
             return True
         check_named(resource)
-        if resource.resource_type == ResourceType.BROKER and not context.listener.is_controller:
-            if resource.resource_name:
-                check_own_id(resource.resource_name, broker.node_id)
-            return check_on_this_broker(
-                resource, broker, lambda target, present: apply_operations(target, present, resource.configs)
-            )
-        return False
+        if resource.resource_type != ResourceType.BROKER or context.connection.is_forwarded:
+            return False
+
+        def change(target: ConfigResource, present: dict[str, str]) -> dict[str, str]:
+            return apply_operations(target, present, resource.configs)
+
+        if context.listener.is_controller:
+            check_cordoning_at_controller(resource, broker, change)
+            return False
+        if resource.resource_name:
+            check_own_id(resource.resource_name, broker.node_id)
+        return check_on_this_broker(resource, broker, change)
 
     def ask_controller(resources: list[AlterConfigsResource]) -> Deferred[Sequence[AlterConfigsResourceResponse]]:
         forwarded = IncrementalAlterConfigsRequest(resources=resources, validate_only=request.validate_only)

@@ -43,7 +43,7 @@ def handle(
         raise KafkaError(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
         return broker.producer_ids.next_id().then(
-            lambda given: InitProducerIdResponse(producer_id=given, producer_epoch=0)
+            lambda producer_id: InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
         )
     return broker.transactions.init_producer(request).then(
         lambda identity: InitProducerIdResponse(

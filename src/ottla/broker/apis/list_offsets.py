@@ -46,7 +46,7 @@ _OFFSET_NOT_AVAILABLE_VERSION = 5
 def handle(
     request: ListOffsetsRequest, context: RequestContext, broker: Broker
 ) -> ListOffsetsResponse | Deferred[ListOffsetsResponse]:
-    asked = Counter(
+    counts = Counter(
         (topic.name, partition.partition_index) for topic in request.topics for partition in topic.partitions
     )
     call = _ListOffsetsCall(request, context, broker)
@@ -58,7 +58,7 @@ def handle(
             answered = topics[topic.name] = ListOffsetsTopicResponse(name=topic.name)
             call.response.topics.append(answered)
         for wanted in topic.partitions:
-            times = asked.pop((topic.name, wanted.partition_index), 0)
+            times = counts.pop((topic.name, wanted.partition_index), 0)
             if not times:
                 # The partition was repeated, and is answered already.
                 continue
@@ -92,7 +92,7 @@ class _ListOffsetsCall:
             answer.error_code = ErrorCode.UNSUPPORTED_VERSION
             return
         try:
-            found = find_offset(
+            outcome = find_offset(
                 self._replicas.find(topic, wanted.partition_index),
                 timestamp,
                 current_leader_epoch=wanted.current_leader_epoch,
@@ -100,15 +100,15 @@ class _ListOffsetsCall:
                 replica_id=self._request.replica_id,
             )
         except Exception as error:  # noqa: BLE001 - a defect is the error of its partition alone
-            where = TopicPartition(topic, wanted.partition_index)
-            self._fill_error(answer, error_of(error, "looking up an offset", where))
+            topic_partition = TopicPartition(topic, wanted.partition_index)
+            self._fill_error(answer, error_of(error, "looking up an offset", topic_partition))
             return
-        if isinstance(found, FoundOffset):
-            self._fill(answer, found)
+        if isinstance(outcome, FoundOffset):
+            self._fill(answer, outcome)
         else:
             self._waiting += 1
-            where = TopicPartition(topic, wanted.partition_index)
-            found.when_done(lambda done: self._on_found(where, answer, done))
+            topic_partition = TopicPartition(topic, wanted.partition_index)
+            outcome.when_done(lambda done: self._on_found(topic_partition, answer, done))
 
     def answer(self) -> ListOffsetsResponse | Deferred[ListOffsetsResponse]:
         """The response, which is deferred until the last lookup on a worker is done."""
@@ -118,21 +118,21 @@ class _ListOffsetsCall:
         return self._answered
 
     def _on_found(
-        self, where: TopicPartition, answer: ListOffsetsPartitionResponse, found: Deferred[FoundOffset]
+        self, topic_partition: TopicPartition, answer: ListOffsetsPartitionResponse, outcome: Deferred[FoundOffset]
     ) -> None:
         self._waiting -= 1
-        if found.error is None:
-            self._fill(answer, found.result())
+        if outcome.error is None:
+            self._fill(answer, outcome.result())
         else:
-            self._fill_error(answer, error_of(found.error, "looking up a time", where))
+            self._fill_error(answer, error_of(outcome.error, "looking up a time", topic_partition))
         if self._waiting == 0 and self._answered is not None:
             self._answered.resolve(self.response)
 
-    def _fill(self, answer: ListOffsetsPartitionResponse, found: FoundOffset) -> None:
-        answer.timestamp = found.timestamp
-        answer.offset = found.offset
+    def _fill(self, answer: ListOffsetsPartitionResponse, found_offset: FoundOffset) -> None:
+        answer.timestamp = found_offset.timestamp
+        answer.offset = found_offset.offset
         if self._version >= _LEADER_EPOCH_VERSION:
-            answer.leader_epoch = found.leader_epoch
+            answer.leader_epoch = found_offset.leader_epoch
 
     def _fill_error(self, answer: ListOffsetsPartitionResponse, error: KafkaError) -> None:
         answer.error_code = error.code

@@ -29,9 +29,9 @@ __all__ = ["API"]
 def handle(
     request: ListTransactionsRequest, context: RequestContext, broker: Broker
 ) -> Deferred[ListTransactionsResponse | PackedResponse]:
-    known = {STATUS_BY_NAME[name] for name in request.state_filters if name in STATUS_BY_NAME}
+    statuses = {STATUS_BY_NAME[name] for name in request.state_filters if name in STATUS_BY_NAME}
     wanted = TransactionFilter(
-        statuses=known if request.state_filters else None,
+        statuses=statuses if request.state_filters else None,
         producer_ids=frozenset(request.producer_id_filters),
         duration_ms=request.duration_filter,
         matches=_matcher(request.transactional_id_pattern),

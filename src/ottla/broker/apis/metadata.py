@@ -107,14 +107,14 @@ def _response(
         controller_id=any_alive_broker(alive, broker.world.random),
     )
     if _wants_all(request, context):
-        found: list[TopicImage | MetadataResponseTopic] = [
+        topics: list[TopicImage | MetadataResponseTopic] = [
             image.topics.by_name[name]
             for name in sorted(image.topics.by_name)
             if context.would_allow(Operation.DESCRIBE, ResourceType.TOPIC, name)
         ]
     else:
-        found = _named_topics(request, context, broker, image)
-    response.topics = yield from _topic_answers(found, image, context, broker)
+        topics = _named_topics(request, context, broker, image)
+    response.topics = yield from _topic_answers(topics, image, context, broker)
     if request.include_topic_authorized_operations and version >= 8:
         response.topics = [_with_operations(topic, context) for topic in response.topics]
     if request.include_cluster_authorized_operations and 8 <= version <= 10:
@@ -139,6 +139,11 @@ def _answer_all(
         for name in sorted(broker.metadata.image.topics.by_name)
         if context.would_allow(Operation.DESCRIBE, ResourceType.TOPIC, name)
     ]
+    if not named.topics:
+        # In version 0 the empty list would mean all topics again.
+        from ottla.broker.long_answers import answer_in_slices
+
+        return answer_in_slices(_response(request, context, broker), context, broker)
     return handle_in_portions(API, named, context, broker)
 
 
@@ -171,18 +176,18 @@ def _check_request(request: MetadataRequest, version: int) -> None:
 
 
 def _topic_answers(
-    found: list[TopicImage | MetadataResponseTopic], image: MetadataImage, context: RequestContext, broker: Broker
+    topics: list[TopicImage | MetadataResponseTopic], image: MetadataImage, context: RequestContext, broker: Broker
 ) -> Generator[None, None, list[MetadataResponseTopic]]:
     answers: list[MetadataResponseTopic] = []
     since_pause = 0
-    for topic in found:
+    for topic in topics:
         if isinstance(topic, MetadataResponseTopic):
             answers.append(topic)
             continue
         answer = yield from broker.topic_answers.steps(topic, image, context.listener_name, context.api_version)
         answers.append(answer)
         since_pause += len(answer.partitions)
-        if since_pause >= PARTITIONS_PER_STEP and topic is not found[-1]:
+        if since_pause >= PARTITIONS_PER_STEP and topic is not topics[-1]:
             since_pause = 0
             yield
     return answers
@@ -192,18 +197,19 @@ def _named_topics(
     request: MetadataRequest, context: RequestContext, broker: Broker, image: MetadataImage
 ) -> list[TopicImage | MetadataResponseTopic]:
     """The topics, or the answers for those that cannot be described."""
-    asked = request.topics or []
-    identities = list(dict.fromkeys(topic.topic_id for topic in asked if topic.topic_id))
+    requested = request.topics or []
+    identities = list(dict.fromkeys(topic.topic_id for topic in requested if topic.topic_id))
     if identities:
         return [_by_id(identity, context, image) for identity in identities]
-    names = list(dict.fromkeys(topic.name for topic in asked if topic.name is not None))
+    names = list(dict.fromkeys(topic.name for topic in requested if topic.name is not None))
     may_create = broker.config.auto_create_topics_enable and request.allow_auto_topic_creation
     answers: list[TopicImage | MetadataResponseTopic] = []
     to_create: list[str] = []
     for name in names:
         topic = image.topics.by_name.get(name)
         if not context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
-            answers.append(_error(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            # As Kafka: not internal, whatever the name.
+            answers.append(MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name))
         elif topic is not None:
             answers.append(topic)
         elif may_create and not _may_create(name, context):
@@ -267,9 +273,9 @@ def _log_failures(outcome: Deferred[CreateTopicsResponse]) -> None:
         if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
     ]
     if failed:
-        more = f" (and {len(failed) - 1} others)" if len(failed) > 1 else ""
+        suffix = f" (and {len(failed) - 1} others)" if len(failed) > 1 else ""
         name, message = failed[0].name, failed[0].error_message
-        logger.warning("topic %r%s could not be created automatically: %s", name, more, message)
+        logger.warning("topic %r%s could not be created automatically: %s", name, suffix, message)
 
 
 API = Api(

@@ -68,7 +68,7 @@ def _handle_groups(
     request: OffsetFetchRequest, context: RequestContext, broker: Broker
 ) -> OffsetFetchResponse | Deferred[OffsetFetchResponse]:
     if sum(group.topics is None for group in request.groups) > 1:
-        # Each may have very many offsets, and gets a portion of its own.
+        # Every group may have very many offsets, so it gets its own portion.
         from ottla.broker.portions import handle_in_portions
 
         return handle_in_portions(API, request, context, broker)
@@ -93,11 +93,11 @@ def _fetch_group(
                 valid.append(topic)
             else:
                 refused.append(_refused(topic, code))
-        asked = OffsetFetchRequestGroup(
+        permitted = OffsetFetchRequestGroup(
             group_id=group.group_id, member_id=group.member_id, member_epoch=group.member_epoch, topics=valid
         )
     else:
-        asked = group
+        permitted = group
 
     def visible(response: OffsetFetchResponseGroup) -> OffsetFetchResponseGroup:
         if group.topics is None:
@@ -110,17 +110,17 @@ def _fetch_group(
         is_away = error.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
         return _failed(group, ErrorCode.NOT_COORDINATOR if is_away else error.code)
 
-    fetched = broker.groups.fetch_offsets(asked, require_stable=require_stable)
+    fetched = broker.groups.fetch_offsets(permitted, require_stable=require_stable)
     return fetched.then(visible).recover(KafkaError, failed)
 
 
 def _check_topic(topic: OffsetFetchRequestTopics, topics: TopicsImage, context: RequestContext) -> ErrorCode:
     """The error for a topic, if there is one. Fills in the name where the request has an id."""
     if context.api_version >= FIRST_VERSION_WITH_TOPIC_IDS:
-        known = topics.by_id.get(topic.topic_id)
-        if known is None:
+        topic_image = topics.by_id.get(topic.topic_id)
+        if topic_image is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
-        topic.name = known.name
+        topic.name = topic_image.name
     is_allowed = context.allows(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
     return ErrorCode.NONE if is_allowed else ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
@@ -134,9 +134,9 @@ def _visible(
         return visible
     identified: list[OffsetFetchResponseTopics] = []
     for topic in visible:
-        known = topics.by_name.get(topic.name)
-        if known is not None:
-            topic.topic_id = known.topic_id
+        topic_image = topics.by_name.get(topic.name)
+        if topic_image is not None:
+            topic.topic_id = topic_image.topic_id
             identified.append(topic)
     return identified
 

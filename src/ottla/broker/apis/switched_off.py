@@ -6,8 +6,8 @@
 - Streams groups (88, 89, 93, KIP-1071, KIP-1331): the answers are those of a cluster whose `streams.version` is 0.
 - UnregisterController (94, KIP-1312): the answer is that of a cluster whose `metadata.version` is below 4.4-IV2.
 
-When such an API is built, it gets a module of its own and its row goes. Importing this module imports no message: the
-advertised versions are needed when the node starts.
+An API that is implemented later gets its own module and loses its row. Importing this module imports no message module,
+because the node needs the advertised versions when it starts.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class RefusedApi(NamedTuple):
     code: ErrorCode
     # Builds the error response.
     answer: Callable[[int, Any, KafkaError], Any]
-    # The error's message, where it is not that of the code.
+    # The error message; None for the default message of the code.
     message: str | None = None
     # True for requests between brokers.
     is_cluster_action: bool = False
@@ -119,7 +119,7 @@ def _response_class(api_key: int) -> Any:
 
 
 def _element(api_key: int, name: str) -> Any:
-    """The class of an array's elements: it stands beside the response class."""
+    """The class of an array's elements, from the module of the response class."""
     return getattr(sys.modules[_response_class(api_key).__module__], name)
 
 

@@ -134,11 +134,11 @@ def _merge(response: TxnOffsetCommitResponse, refused: list[TxnOffsetCommitRespo
     # A topic whose id is unknown has no name.
     answered = {(topic.name, topic.topic_id): topic for topic in response.topics}
     for topic in refused:
-        same = answered.get((topic.name, topic.topic_id))
-        if same is None:
+        answered_topic = answered.get((topic.name, topic.topic_id))
+        if answered_topic is None:
             response.topics.append(topic)
         else:
-            same.partitions.extend(topic.partitions)
+            answered_topic.partitions.extend(topic.partitions)
     return response
 
 

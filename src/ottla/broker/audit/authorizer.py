@@ -89,7 +89,7 @@ class AuditingAuthorizer:
             if not self._records_allowed:
                 return
             if resource == AUDIT_TOPIC and operation is Operation.WRITE:
-                # Another node's trail: an event about it would be written there again, without end.
+                # Another node writes its audit events. An event about them would cause the next one, without end.
                 return
             if operation in _READS:
                 sample = self._read_sample

@@ -48,7 +48,7 @@ def authorization_event(
         "resource_type": resource_type.name,
         "resource": resource[:TEXT_MAX],
         "rule": rule,
-        # One of this many decisions was recorded.
+        # The sampling rate: one of this number of decisions is recorded.
         "sample": sample,
     }
 

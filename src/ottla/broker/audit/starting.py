@@ -1,4 +1,4 @@
-"""The audit trail that the configuration asks for."""
+"""Creates the configured audit trail."""
 
 from __future__ import annotations
 

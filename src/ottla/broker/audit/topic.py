@@ -59,14 +59,14 @@ class AuditTopic:
     def _create(self) -> Deferred[None]:
         """Fails, because nothing is written; the next attempt finds the topic."""
         request = CreateTopicsRequest(topics=[automatic_topic(AUDIT_TOPIC, self._broker.config)], timeout_ms=TIMEOUT_MS)
-        asked = self._broker.controller.ask(request)
+        creation = self._broker.controller.ask(request)
 
         def fail(response: object) -> None:
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{AUDIT_TOPIC} is being created ({response!r:.200})"
             )
 
-        return asked.then(fail)
+        return creation.then(fail)
 
 
 def _key(line: Line) -> bytes | None:

@@ -57,12 +57,12 @@ class AuditTrail:
         self._queue: deque[tuple[int, Event]] = deque()
         # True from the first event in the queue until the queue is empty.
         self._is_busy = False
-        # True while a worker has a batch.
-        self._is_writing = False
+        # The number of jobs that workers have for the batch. The files belong to a worker as long as it has one.
+        self._jobs = 0
         self._is_closed = False
         self._logs_logins = logs_logins
         self._logs_accepted_logins = logs_accepted_logins
-        # By stream.
+        # The number of written events by stream.
         self.written = dict.fromkeys(STREAMS, 0)
         self.dropped = dict.fromkeys(STREAMS, 0)
 
@@ -99,14 +99,16 @@ class AuditTrail:
             )
 
     def close(self) -> None:
-        """Writes what is queued to the files. The topic cannot be written any more: this node is stopping."""
+        """Writes the queued events to the files. A stopping node can no longer write to the topic."""
         self._is_closed = True
-        if not self._is_writing:
-            self._write_rest()
+        self._write_rest_when_idle()
 
-    def _write_rest(self) -> None:
-        while taken := self._take():
-            lines = _encode(taken, self._node_id)
+    def _write_rest_when_idle(self) -> None:
+        """Writes the rest when no worker has the files. A batch that waits for the topic does not delay it."""
+        if self._jobs:
+            return
+        while events := self._take():
+            lines = _encode(events, self._node_id)
             for place in self.places:
                 try:
                     place.prepare(lines)
@@ -124,16 +126,26 @@ class AuditTrail:
     def _begin_batch(self) -> None:
         if self._is_closed:
             return
-        taken = self._take()
-        if not taken:
+        events = self._take()
+        if not events:
             self._is_busy = False
             return
-        self._is_writing = True
-        encoded = self._world.workers.submit(_encode, taken, self._node_id)
-        encoded.when_done(lambda done: self._write(done.result(), self.places, 1))
+        self._jobs = 1
+        encoded = self._world.workers.submit(_encode, events, self._node_id)
+
+        def on_encoded(done: Deferred[list[Line]]) -> None:
+            self._jobs = 0
+            if isinstance(done.error, OSError):
+                # The workers have no room for a task. The events wait at the front of the queue.
+                self._queue.extendleft(reversed(events))
+                self._world.scheduler.call_later(RETRY_SECONDS, self._begin_batch)
+            else:
+                self._write(done.result(), self.places, 1)
+
+        encoded.when_done(on_encoded)
 
     def _write(self, lines: list[Line], places: list[Place], attempt: int) -> None:
-        """Writes to all places at once; repeats at those that have failed."""
+        """Writes to all places at once; retries the places that have failed."""
         failed: list[Place] = []
         waits_for = len(places)
         errors: list[BaseException] = []
@@ -147,18 +159,25 @@ class AuditTrail:
             if waits_for == 0:
                 self._settle(lines, failed, errors, attempt)
 
+        def on_prepared(_: Deferred[None]) -> None:
+            self._jobs -= 1
+            if self._is_closed:
+                self._write_rest_when_idle()
+
         if not places:
             self._settle(lines, [], [], attempt)
+        self._jobs += len(places)
         for place in places:
             prepared = self._world.workers.submit(place.prepare, lines)
+            # The batch is written before `on_prepared` may prepare the rest, which takes its place.
             written = prepared.and_then(lambda _, place=place: place.write(lines))  # type: ignore[misc]
+            prepared.when_done(on_prepared)
             written.when_done(lambda done, place=place: on_written(place, done))  # type: ignore[misc]
 
     def _settle(self, lines: list[Line], failed: list[Place], errors: list[BaseException], attempt: int) -> None:
         if failed and attempt < ATTEMPTS_MAX and not self._is_closed:
-            self._world.scheduler.call_later(RETRY_SECONDS, lambda: self._write(lines, failed, attempt + 1))
+            self._world.scheduler.call_later(RETRY_SECONDS, lambda: self._retry(lines, failed, errors, attempt))
             return
-        self._is_writing = False
         if failed:
             logger.error(
                 "%d audit events were dropped after %d failed attempts to write them: %s",
@@ -168,14 +187,21 @@ class AuditTrail:
             )
         self._count(self.dropped if failed else self.written, lines)
         if self._is_closed:
-            self._write_rest()
+            self._write_rest_when_idle()
         else:
             self._world.scheduler.call_later(FLUSH_SECONDS, self._begin_batch)
+
+    def _retry(self, lines: list[Line], failed: list[Place], errors: list[BaseException], attempt: int) -> None:
+        if self._is_closed:
+            # The files are closed, so the batch is dropped.
+            self._settle(lines, failed, errors, attempt)
+        else:
+            self._write(lines, failed, attempt + 1)
 
     def _count(self, counts: dict[str, int], lines: list[Line]) -> None:
         for line in lines:
             counts[line.stream] += 1
 
 
-def _encode(taken: list[tuple[int, Event]], node_id: int) -> list[Line]:
-    return [Line(event["stream"], ms, as_line(event, time_ms=ms, node_id=node_id)) for ms, event in taken]
+def _encode(events: list[tuple[int, Event]], node_id: int) -> list[Line]:
+    return [Line(event["stream"], ms, as_line(event, time_ms=ms, node_id=node_id)) for ms, event in events]

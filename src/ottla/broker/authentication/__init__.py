@@ -1,1 +1,1 @@
-"""How the clients of a listener prove who they are."""
+"""Authentication of the clients of a listener."""

@@ -1,7 +1,7 @@
-"""What the mechanisms of a listener check credentials with, besides passwords in the configuration and the metadata.
+"""Checkers of credentials for SASL mechanisms, besides passwords in the configuration and the metadata.
 
-`sasl.server.callback.handler.class` selects it. The names of Apache Kafka's classes select what Ottla has in their
-place; any other value is the dotted name of a Python class (`ottla.sasl.callbacks`). Only the node's own properties
+`sasl.server.callback.handler.class` selects the checker. The names of Apache Kafka's classes select Ottla's equivalent;
+any other value is the dotted name of a Python class (`ottla.sasl.callbacks`). Only the node's own properties
 file is read: a client that may change settings must not be able to load classes or to replace an identity provider.
 """
 
@@ -68,7 +68,7 @@ class Checkers:
         self._world = world
         # For PLAIN; None if the passwords are in the configuration.
         self.check_password: Callable[[str, str], Deferred[bool]] | None = None
-        # By mechanism of SCRAM; without one the credentials are in the metadata.
+        # By SCRAM mechanism. The credentials of a mechanism that is not in the table are in the metadata.
         self.find_credential: dict[str, Callable[[str], Deferred[ScramKeys | None]]] = {}
         # For OAUTHBEARER.
         self.validate_token: Callable[[str], BearerToken | Deferred[BearerToken]] | None = None
@@ -124,15 +124,15 @@ def _plug_in(name: str, settings: ListenerSettings, mechanism: str, options: Map
     key, method = settings.source(_KEY, mechanism), _METHODS[mechanism]
     module, _, attribute = name.rpartition(".")
     try:
-        made = getattr(import_module(module), attribute) if module else None
+        plugin = getattr(import_module(module), attribute) if module else None
     except (ImportError, AttributeError) as error:
         raise ConfigError(
             f"{key} is {name}, which cannot be imported ({error}). It must be the dotted name of a Python class.",
             key=key,
         ) from error
-    if not callable(made):
+    if not callable(plugin):
         raise ConfigError(f"{key} is {name}, which is no class.", key=key)
-    check = getattr(made(options), method, None)
+    check = getattr(plugin(options), method, None)
     if not callable(check):
         raise ConfigError(f"{key} is {name}, which has no method {method}: see ottla.sasl.callbacks.", key=key)
     function: Callable[..., Any] = check

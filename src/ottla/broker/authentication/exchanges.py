@@ -1,4 +1,4 @@
-"""The server's end of an exchange, for each mechanism of a listener, with what it checks credentials against."""
+"""The server's end of a SASL exchange, for each mechanism of a listener, with the source of its credentials."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class Exchanges:
 
     def _find_keys(self, mechanism: str) -> Callable[[str], ScramKeys | None]:
         def find(user: str) -> ScramKeys | None:
-            kept: Any = self._metadata.image.scram.get((user, _NUMBERS[mechanism]))
-            return None if kept is None else ScramKeys(*kept)
+            credential: Any = self._metadata.image.scram.get((user, _NUMBERS[mechanism]))
+            return None if credential is None else ScramKeys(*credential)
 
         return find
 

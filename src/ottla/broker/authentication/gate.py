@@ -77,7 +77,7 @@ class _Session:
     def __init__(self, mechanism: str, principal: Principal, ends: float | None) -> None:
         self.mechanism = mechanism
         self.principal = principal
-        # By the monotonic clock; None for a login without an end.
+        # The end of the login by the monotonic clock; None for a login without an end.
         self.ends = ends
 
 
@@ -106,9 +106,9 @@ class SaslGate:
         self._is_bare = False
         self._exchange: ServerExchange | None = None
         self._session: _Session | None = None
-        # When the client began to log in again the last time.
+        # The time at which the last re-authentication began.
         self._relogin_began = float("-inf")
-        # True once the login is complete and has no end: the gate is not needed any more.
+        # True once the login is complete and has no end: the gate is no longer needed.
         self.is_removable = False
         # Set when the answer that `take` has returned is the last one.
         self.close_reason: str | None = None
@@ -150,7 +150,7 @@ class SaslGate:
     # -- the end of a session --------------------------------------------------------------------------------------
 
     def _begins_again(self, frame: memoryview) -> bool:
-        """True if the request begins another login. Raises CloseConnection for any other request after the end."""
+        """True if the request begins another login. Raises CloseConnection for other requests after the login's end."""
         session = self._session
         assert session is not None, "the gate is open"
         if session.ends is None:
@@ -280,7 +280,7 @@ class SaslGate:
     # -- refusals --------------------------------------------------------------------------------------------------
 
     def _refuse_order(self, header: RequestHeader, connection: ConnectionContext) -> list[Part]:
-        """The last answer to a request that is not due. Only requests of a login have one: others are not decoded."""
+        """The last answer to a request that is out of order. Only requests of a login get an answer."""
         self._count_failure()
         name = API_SPECS[ApiKey(header.api_key)].name if header.api_key in API_SPECS else f"API key {header.api_key}"
         reason = f"a {name} request before the login was complete"
@@ -306,7 +306,7 @@ class SaslGate:
         connection: ConnectionContext,
         waiter: GateWaiter,
     ) -> PendingResponse:
-        """An answer that is sent after a delay, and is the last one of its connection."""
+        """An answer that is sent after a delay and is the last answer of its connection."""
         if isinstance(error, SaslError):
             reason = str(error)
         else:

@@ -1,11 +1,11 @@
-"""What SCRAM answers to a user who does not exist: a salt and iterations that an existing user could have.
+"""The SCRAM answer for a user who does not exist: a salt and iterations that an existing user could have.
 
-Apache Kafka tells an unknown user nothing, and closes the exchange at once. A made-up answer helps only if it cannot be
-told from a stored one:
+Apache Kafka closes the exchange of an unknown user at once. An invented answer helps only if it is indistinguishable
+from a stored one:
 
-- It is the same at every node and after a restart, as a stored one is. So it is derived from a secret that all nodes
+- It is the same on every node and after a restart. So it is derived from a secret that all nodes
   share: the keys of the first two stored credentials, which no answer contains. It changes with these credentials.
-  One would not do: its user knows the password, and could compute the answers to unknown users.
+  One credential is not enough: its user knows the password, and could compute the answers for unknown users.
 - Its iterations, and the length and alphabet of its salt, are those of a stored credential. Kafka's tools make salts of
   the digits and letters of base 36, and other tools make random bytes. Where credentials differ in this, the name of
   the user selects one of the forms.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["InventedUsers"]
 
 _BASE_36 = b"0123456789abcdefghijklmnopqrstuvwxyz"
-# Users of a cluster have few forms: those of the tools that made them.
+# The credentials of a cluster have few forms, because few tools created them.
 FORMS_MAX = 100
 
 
@@ -66,13 +66,13 @@ class InventedUsers:
 def _secret_and_forms(
     stored: Mapping[tuple[str, int], tuple[bytes, bytes, bytes, int]], mechanism: int
 ) -> tuple[bytes, list[_Form]]:
-    kept = [(user, credential) for (user, number), credential in stored.items() if number == mechanism]
-    if not kept:
+    credentials = [(user, credential) for (user, number), credential in stored.items() if number == mechanism]
+    if not credentials:
         return b"", []
-    first = [credential for _, credential in nsmallest(2, kept, key=lambda entry: entry[0])]
+    first = [credential for _, credential in nsmallest(2, credentials, key=lambda entry: entry[0])]
     stored_keys, server_keys = (b"".join(bytes(credential[part]) for credential in first) for part in (1, 2))
     forms: set[_Form] = set()
-    for _, (salt, _, _, iterations) in kept:
+    for _, (salt, _, _, iterations) in credentials:
         if len(forms) < FORMS_MAX:
             forms.add(_Form(iterations, len(salt), all(byte in _BASE_36 for byte in salt)))
     return hmac.digest(stored_keys, b"unknown users" + server_keys, "sha512"), sorted(forms)

@@ -79,12 +79,13 @@ def unsecured_tokens(options: Mapping[str, str], settings: ListenerSettings, wor
     return UnsecuredTokens(rules, world.clock, required_scopes=scopes)
 
 
-def _required(settings: ListenerSettings, name: str, what: str) -> str:
+def _required(settings: ListenerSettings, name: str, meaning: str) -> str:
     value = settings.get(name, OAUTHBEARER)
     if not isinstance(value, str) or not value.strip():
         key = settings.key(name, OAUTHBEARER)
         raise ConfigError(
-            f"The listener {settings.listener_name} offers OAUTHBEARER, so {name} or {key} must name {what}.", key=key
+            f"The listener {settings.listener_name} offers OAUTHBEARER, so {name} or {key} must name {meaning}.",
+            key=key,
         )
     return value.strip()
 

@@ -23,7 +23,7 @@ class Reply(Protocol):
     def accepted(self, token: bytes, *, session_ms: int) -> list[Part]: ...
 
     def refused(self, reason: str) -> list[Part] | None:
-        """None if the client learns of it by the closed connection."""
+        """The answer to a refused login; None if the connection is closed without an answer."""
 
 
 class BareReply:

@@ -36,14 +36,14 @@ class SaslSettings(NamedTuple):
     session_ms: Mapping[str, int]
 
     def __repr__(self) -> str:
-        """Without the passwords."""
+        """The representation without the passwords."""
         return f"SaslSettings(mechanisms={self.mechanisms!r})"
 
     def reauth_ms(self, mechanism: str) -> int:
         return self.session_ms.get(mechanism, 0)
 
     def is_password(self, user: str, password: str) -> bool:
-        """True if the password is the user's. The same steps are done for an unknown user: the time tells nothing."""
+        """True if the password is the user's. An unknown user takes the same steps, so the time reveals nothing."""
         is_right = hmac.compare_digest(self.plain_users.get(user, _NO_HASH), _hash(password))
         return is_right and user in self.plain_users
 
@@ -80,7 +80,7 @@ def offered_mechanisms(settings: ListenerSettings) -> tuple[str, ...]:
 
 
 def jaas_options(settings: ListenerSettings, mechanism: str, module: str) -> list[JaasEntry]:
-    """The login modules of a mechanism; empty if there are none. Raises ConfigError for another module than this."""
+    """The login modules of a mechanism, if any. Raises ConfigError for another module than `module`."""
     key = settings.key("sasl.jaas.config", mechanism)
     text = settings.own_text("sasl.jaas.config", mechanism)
     if text is None:
@@ -89,14 +89,14 @@ def jaas_options(settings: ListenerSettings, mechanism: str, module: str) -> lis
         entries = parse_jaas(text)
     except JaasError as error:
         raise ConfigError(f"{key} cannot be read. {error}", key=key) from None
-    others = [entry.module for entry in entries if entry.module != module]
-    if others:
-        raise ConfigError(f"{key} names the login module {others[0]}; only {module} is available.", key=key)
+    other_modules = [entry.module for entry in entries if entry.module != module]
+    if other_modules:
+        raise ConfigError(f"{key} names the login module {other_modules[0]}; only {module} is available.", key=key)
     return entries
 
 
 def _hash(password: str) -> bytes:
-    """Makes passwords equally long, so that comparing them does not tell their lengths."""
+    """Hashes a password, so that the time of a comparison does not reveal its length."""
     return hashlib.sha256(password.encode()).digest()
 
 

@@ -27,7 +27,7 @@ class TokenCredentials:
         self._clock = clock
         self._workers = workers
         self._secret = secret
-        self._kept: dict[tuple[str, str], ScramKeys] = {}
+        self._derived_keys: dict[tuple[str, str], ScramKeys] = {}
 
     def find(self, mechanism: str, token_id: str) -> TokenCredential | Deferred[TokenCredential | None] | None:
         """None for a token that does not exist or has expired. Only an existing token costs a derivation."""
@@ -35,15 +35,15 @@ class TokenCredentials:
         if token is None or token.expiration_timestamp <= self._clock.now_ms():
             return None
         owner, groups, expires_ms = token.owner.partition(":")[2], token.owner_groups, token.expiration_timestamp
-        keys = self._kept.get((token_id, mechanism))
+        keys = self._derived_keys.get((token_id, mechanism))
         if keys is not None:
             return TokenCredential(keys, owner, expires_ms, groups)
 
         def keep(derived: ScramKeys) -> TokenCredential | None:
-            kept = self._kept
-            kept[token_id, mechanism] = derived
-            if len(kept) > KEPT_MAX:
-                del kept[next(iter(kept))]
+            derived_keys = self._derived_keys
+            derived_keys[token_id, mechanism] = derived
+            if len(derived_keys) > KEPT_MAX:
+                del derived_keys[next(iter(derived_keys))]
             return TokenCredential(derived, owner, expires_ms, groups)
 
         return self._workers.submit(token_keys, mechanism, self._secret, token_id).then(keep)

@@ -10,7 +10,7 @@ from ottla.model.ids import Uuid
 
 __all__ = ["ClientInstance", "ClientInstances"]
 
-# As in Apache Kafka. A forgotten client is only free to ask again before its interval is over.
+# The limit of Apache Kafka. A forgotten client may merely ask again before its interval is over.
 INSTANCES_MAX = 16_384
 
 _MAY_ASK_AGAIN = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
@@ -58,21 +58,21 @@ class ClientInstance:
 
 
 class ClientInstances:
-    """The most recent instances. A client whose target has changed is refused at its next push, and may ask again."""
+    """The most recent instances. If a client's target changes, its next push is refused, and it may ask again."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[Uuid, ClientInstance] = OrderedDict()
+        self._instances: OrderedDict[Uuid, ClientInstance] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._instances)
 
     def find(self, instance_id: Uuid, target: Target) -> ClientInstance:
-        instance = self._known.get(instance_id)
+        instance = self._instances.get(instance_id)
         if instance is None:
-            instance = self._known[instance_id] = ClientInstance(target, target.id_for(instance_id))
-            if len(self._known) > INSTANCES_MAX:
-                self._known.popitem(last=False)
+            instance = self._instances[instance_id] = ClientInstance(target, target.id_for(instance_id))
+            if len(self._instances) > INSTANCES_MAX:
+                self._instances.popitem(last=False)
         elif instance.target != target:
             instance.target, instance.subscription_id = target, target.id_for(instance_id)
-        self._known.move_to_end(instance_id)
+        self._instances.move_to_end(instance_id)
         return instance

@@ -18,7 +18,7 @@ __all__ = ["CLIENTS_MAX", "POINTS_MAX", "ClientSeries", "PushedMetrics"]
 CLIENTS_MAX = 100
 POINTS_MAX = 200
 TEXT_MAX = 200
-# A client that has not pushed for so many intervals is gone.
+# The series of a client that has not pushed for this number of intervals are dropped.
 _INTERVALS_KEPT = 3
 
 
@@ -31,7 +31,7 @@ class ClientSeries:
         self.client_id = client_id[:TEXT_MAX]
         self.software = software[:TEXT_MAX]
         self.until = 0.0
-        # By name and attributes.
+        # Values by name and attributes.
         self.values: dict[tuple[str, str], float] = {}
 
 
@@ -81,7 +81,7 @@ class PushedMetrics:
         self._clients.pop(instance_id, None)
 
     def rows(self, now: float) -> Iterator[SeriesRow]:
-        for instance_id in [one for one, series in self._clients.items() if series.until < now]:
+        for instance_id in [instance_id for instance_id, series in self._clients.items() if series.until < now]:
             del self._clients[instance_id]
         for instance_id, series in list(self._clients.items()):
             for (metric, attributes), value in list(series.values.items()):

@@ -18,7 +18,7 @@ ALL_METRICS = "*"
 
 
 class ClientAttributes(NamedTuple):
-    """What subscriptions may match, under the names of their patterns."""
+    """The attributes of a client that subscriptions match, by the names of their patterns."""
 
     client_instance_id: str
     client_id: str
@@ -29,7 +29,7 @@ class ClientAttributes(NamedTuple):
 
 
 class Target(NamedTuple):
-    """What one client is asked for."""
+    """The metrics and the interval that one client is asked for."""
 
     metrics: tuple[str, ...]
     interval_ms: int
@@ -62,12 +62,15 @@ class Subscriptions:
         ]
 
     def target(self, client: ClientAttributes) -> Target:
-        """Everything that the matching subscriptions want, at the shortest of their intervals."""
-        matching = [one for one in self._all if one.metrics and one.matches(client)]
-        metrics = {name for one in matching for name in one.metrics}
+        """The metrics of all matching subscriptions, at the shortest of their intervals."""
+        matching = [subscription for subscription in self._all if subscription.metrics and subscription.matches(client)]
+        metrics = {name for subscription in matching for name in subscription.metrics}
         if ALL_METRICS in metrics:
             metrics = {ALL_METRICS}
-        return Target(tuple(sorted(metrics)), min((one.interval_ms for one in matching), default=DEFAULT_INTERVAL_MS))
+        return Target(
+            tuple(sorted(metrics)),
+            min((subscription.interval_ms for subscription in matching), default=DEFAULT_INTERVAL_MS),
+        )
 
 
 def _compiled(overrides: Mapping[str, str]) -> _Subscription:

@@ -41,12 +41,12 @@ def _flushes(scrape: Scrape) -> Iterator[DistributionRow]:
     yield (), Distribution(pool.flush_times, pool.flush_seconds, 1e-6)
 
 
-def _volumes(scrape: Scrape, which: int) -> Iterator[Row]:
+def _volumes(scrape: Scrape, index: int) -> Iterator[Row]:
     files = scrape.broker.world.files
     for directory in scrape.broker.logs.directories:
         if not directory.is_offline:
             try:
-                yield (directory.path,), files.free_bytes(directory.path)[which]
+                yield (directory.path,), files.free_bytes(directory.path)[index]
             except OSError:
                 # The volume has failed. The next write takes the directory offline; until then it has no size.
                 continue

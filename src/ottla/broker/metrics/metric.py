@@ -31,7 +31,7 @@ __all__ = [
 
 LabelValue = str | int | None
 
-# The number of partitions that are looked at before the node gets to work again.
+# The number of partitions that a scrape reads before it pauses for other work of the node.
 PARTITIONS_PER_STEP = 1_000
 
 

@@ -40,7 +40,7 @@ def _statistic(number: Callable[[ReplicaStatistics], int]) -> Callable[[Scrape],
     return lambda scrape: number(scrape.replicas)
 
 
-def _where(holds: Callable[[Partition], bool]) -> Callable[[Scrape], Iterator[Row]]:
+def _rows_of(holds: Callable[[Partition], bool]) -> Callable[[Scrape], Iterator[Row]]:
     def read(scrape: Scrape) -> Iterator[Row]:
         for partition in scrape.partitions_with_pauses():
             if partition is None:
@@ -153,6 +153,10 @@ REPLICA_METRICS: Final = (
     Metric("kafka_server_replicamanager_underreplicatedpartitions", GAUGE, (),
            "Partitions led by this broker with replicas that are not in sync.",
            _manager_metric("UnderReplicatedPartitions"), _statistic(lambda s: s.under_replicated)),
+    Metric("ottla_replica_out_of_sync_partitions", GAUGE, (),
+           "Partitions with a replica on this broker, led or followed, with replicas that are not in sync. Replicas "
+           "that a reassignment adds and replicas in failed directories of this broker do not count.", "",
+           lambda scrape: scrape.cluster.out_of_sync_here),
     Metric("kafka_server_replicamanager_underminisrpartitioncount", GAUGE, (),
            "Partitions led by this broker with fewer than min.insync.replicas in sync: they refuse acks=all.",
            _manager_metric("UnderMinIsrPartitionCount"), _statistic(lambda s: s.under_min_isr)),
@@ -176,10 +180,10 @@ REPLICA_METRICS: Final = (
            _manager_metric("IsrExpandsPerSec"), _statistic(lambda s: s.isr_expansions)),
     Metric("kafka_cluster_partition_underreplicated", GAUGE, ("topic", "partition"),
            "1 for a partition led by this broker that is under-replicated; other partitions have no row.",
-           "kafka.cluster:type=Partition,name=UnderReplicated,topic=*,partition=*", _where(_is_under_replicated)),
+           "kafka.cluster:type=Partition,name=UnderReplicated,topic=*,partition=*", _rows_of(_is_under_replicated)),
     Metric("kafka_cluster_partition_underminisr", GAUGE, ("topic", "partition"),
            "1 for a partition led by this broker with fewer than min.insync.replicas in sync; no row for the others.",
-           "kafka.cluster:type=Partition,name=UnderMinIsr,topic=*,partition=*", _where(_is_under_min)),
+           "kafka.cluster:type=Partition,name=UnderMinIsr,topic=*,partition=*", _rows_of(_is_under_min)),
     Metric("ottla_replica_max_lag", GAUGE, ("replica",),
            "Lag of a follower in records at its last fetch, in the partition with the largest lag; by the node id of "
            "the follower.", "", _follower_lags),

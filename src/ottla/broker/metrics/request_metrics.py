@@ -52,7 +52,7 @@ def _times(phase: str) -> Callable[[Scrape], Iterator[DistributionRow]]:
 
 
 def _queue_times(scrape: Scrape) -> Iterator[DistributionRow]:
-    """The delay of the loop stands for every request, because the arrival time of a request's bytes is unknown."""
+    """The delay of the loop is taken for all requests, because the arrival time of a request's bytes is unknown."""
     places = scrape.host.loop_delays
     recent = scrape.recent.growth("loop delays", places)
     looks = sum(places)

@@ -31,7 +31,7 @@ RECENT_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFigures:
-    """Values that only `host` knows. Times are counted like those of requests."""
+    """Values that only `host` has. Times are counted like the times of requests."""
 
     connections: dict[str, int]
     # When the certificates of listeners with TLS expire, in seconds since 1970.
@@ -62,6 +62,8 @@ class ClusterCounts(NamedTuple):
     without_leader: int
     not_on_preferred: int
     reassigning_here: int
+    # Partitions with a replica on this broker, of which a replica is not in sync.
+    out_of_sync_here: int
 
 
 class Scrape:
@@ -75,8 +77,8 @@ class Scrape:
         self.replicas: ReplicaStatistics
         self.cleaner: CleanerStatistics = broker.logs.cleaner.statistics()
         self.partitions: list[Partition] = list(broker.replicas.partitions())
-        self.cluster = ClusterCounts(0, 0, 0, 0, 0)
-        # With the base offset of the segment.
+        self.cluster = ClusterCounts(0, 0, 0, 0, 0, 0)
+        # The partitions of damaged segments, with the base offset of the segment.
         self.damaged_segments: list[tuple[TopicPartition, int]] = []
         self._lags: list[GroupLag] | None = None
 
@@ -104,9 +106,10 @@ class Scrape:
             yield ""
         image = self.broker.metadata.image
         node_id = self.broker.node_id
-        partitions = without_leader = not_on_preferred = reassigning = 0
+        offline = self.broker.replicas.offline
+        partitions = without_leader = not_on_preferred = reassigning = out_of_sync = 0
         for topic in image.topics.by_id.values():
-            for partition in topic.partitions.values():
+            for index, partition in topic.partitions.items():
                 partitions += 1
                 if not partitions % PARTITIONS_PER_STEP:
                     yield ""
@@ -116,7 +119,11 @@ class Scrape:
                     not_on_preferred += 1
                 if partition.leader == node_id and (partition.adding_replicas or partition.removing_replicas):
                     reassigning += 1
-        self.cluster = ClusterCounts(len(image.topics.by_id), partitions, without_leader, not_on_preferred, reassigning)
+                if node_id in partition.replicas and (topic.name, index) not in offline:
+                    out_of_sync += not {*partition.isr, *partition.adding_replicas}.issuperset(partition.replicas)
+        self.cluster = ClusterCounts(
+            len(image.topics.by_id), partitions, without_leader, not_on_preferred, reassigning, out_of_sync
+        )
 
     @property
     def is_active_controller(self) -> bool:
@@ -158,17 +165,17 @@ class Recent:
         # The time and the counts by name from which recent values are measured, and those that replace them next.
         self._base: tuple[float, dict[str, list[int]]] = (now, {})
         self._next = self._base
-        self._seen: dict[str, list[int]] = {}
+        self._scraped: dict[str, list[int]] = {}
 
     def growth(self, name: str, places: Sequence[int]) -> list[int]:
         """The growth of the counts of this name in the recent time."""
-        self._seen[name] = list(places)
+        self._scraped[name] = list(places)
         base = self._base[1].get(name)
         if base is None:
             return list(places)
         return [now - then for now, then in zip(places, base, strict=True)]
 
     def end_scrape(self, now: float) -> None:
-        seen, self._seen = self._seen, {}
+        counts, self._scraped = self._scraped, {}
         if now - self._next[0] >= RECENT_SECONDS:
-            self._base, self._next = self._next, (now, seen)
+            self._base, self._next = self._next, (now, counts)

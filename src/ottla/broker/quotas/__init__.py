@@ -1,1 +1,1 @@
-"""What clients may use: see README.md."""
+"""Quotas of clients. See README.md."""

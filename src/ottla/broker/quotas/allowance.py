@@ -1,4 +1,4 @@
-"""What the client of a connection may produce and fetch: its meters, found once and used for every request.
+"""The allowance of a connection's client for producing and fetching: its meters, looked up once for many requests.
 
 A connection keeps the `Allowance` of its last request, because nearly all of its requests have the same principal and
 client id. A change of quotas or of the set of meters gives the `Resolution` another number, and every allowance then
@@ -63,7 +63,7 @@ class Allowance:
         self._fetch: RateMeter | None = None
         # The largest answer to a fetch that can be within the quota; None without a quota.
         self.fetch_bytes_max: int | None = None
-        # The bytes that may pass in this millisecond without the meter, and what is left of them.
+        # The bytes that may pass in this millisecond without the meter, and the remaining part of them.
         self.produce_ms = self._fetch_ms = -1
         self._produce_given = self.produce_left = 0
         self._fetch_given = self._fetch_left = 0
@@ -91,8 +91,8 @@ class Allowance:
     def fetched(self, size_bytes: int, now_ms: int) -> tuple[int, bool]:
         """The throttle time for an answer of that size, and whether the answer may be sent with its records.
 
-        It may if nothing was fetched within the windows: a single batch can be larger than the quota of all windows,
-        and a consumer that never gets the batch would never make progress.
+        The records may be sent if nothing was fetched within the windows: a single batch can exceed the quota of all
+        windows, and a consumer that never gets the batch would never make progress.
         """
         if now_ms == self._fetch_ms and size_bytes <= self._fetch_left:
             self._fetch_left -= size_bytes
@@ -120,12 +120,12 @@ class Allowance:
         return throttle_ms, True
 
     def resolve(self) -> None:
-        """Finds the meters: at first, and when the number of the resolution is another one."""
+        """Looks up the meters, at first and whenever the number of the resolution has changed."""
         clients, now = self._clients, self._now()
         self._produce = clients.produce.of(self._user, self.client_id, now)
         self._fetch = clients.fetch.of(self._user, self.client_id, now)
         self.fetch_bytes_max = None if self._fetch is None else clients.burst_bytes(self._fetch.limit)
-        # Read at the end: a new meter can take the place of idle ones, which changes the number.
+        # The number is read last, because a new meter can replace idle meters, which changes the number.
         self.number = self._resolution.number
 
 

@@ -62,7 +62,7 @@ class ClientQuotas:
         return Allowance(self, user, client_id)
 
     def burst_bytes(self, limit: float) -> int:
-        """What a client that was idle may use at once."""
+        """The bytes that a client may use at once after it was idle."""
         return int(limit * (self._window_count - 1) * self._window_seconds)
 
     def requested(self, context: RequestContext, seconds: float) -> int:
@@ -86,7 +86,7 @@ class ClientQuotas:
         if rate is None:
             rate = self._new_rate()
             if len(rates) >= ADDRESSES_MAX:
-                # The address whose last connection is the oldest.
+                # The first address is the one that has been idle for longest.
                 del rates[next(iter(rates))]
         rates[address] = rate
         rate.record(1, now)

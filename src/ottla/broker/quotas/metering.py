@@ -1,4 +1,4 @@
-"""What a request of an API counts against, where its client has quotas."""
+"""The quotas that a request of an API is charged to."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Metering"]
 
 
 class Metering(Enum):
-    # Nothing: other brokers send such requests, and no client pays for them.
+    # No quota: the requests come from other brokers and are charged to no client.
     NONE = "none"
     # The request percentage.
     TIME = "time"

@@ -21,12 +21,15 @@ METERS_MAX = 10_000
 # Idle meters stay in the metrics for this time, as in Apache Kafka.
 _IDLE_SECONDS_MAX = 3600.0
 
+# Meters at the bound are searched for idle ones once in this time: a client can send every request with another client
+# id.
+_SEARCH_SECONDS = 1.0
 # The name of the meter that clients share beyond the bound.
 _OTHERS = "(others)"
 
 
 class Meter:
-    """What the clients that share a quota use of it, and its limit."""
+    """The use of a quota by the clients that share it, and its limit."""
 
     __slots__ = ("client_id", "limit", "throttled", "throttled_ms_total", "used", "user")
 
@@ -83,7 +86,7 @@ M = TypeVar("M", bound=Meter)
 
 
 class Meters(Generic[M]):
-    __slots__ = ("_by_client", "_by_sharers", "_key", "_make", "_meters_max", "_resolution", "_table")
+    __slots__ = ("_by_client", "_by_sharers", "_key", "_make", "_meters_max", "_next_search", "_resolution", "_table")
 
     def __init__(
         self,
@@ -97,6 +100,7 @@ class Meters(Generic[M]):
         self._key = key
         self._make = make
         self._meters_max = meters_max
+        self._next_search = float("-inf")
         self._resolution = resolution
         self._table = QuotaTable(key, {})
         self._by_sharers: dict[tuple[str, str], M] = {}
@@ -140,7 +144,9 @@ class Meters(Generic[M]):
         sharers = assigned[:2]
         meter = self._by_sharers.get(sharers)
         if meter is None and len(self._by_sharers) >= self._meters_max:
-            self._drop(lambda idle: idle.is_idle(now))
+            if now >= self._next_search:
+                self._next_search = now + _SEARCH_SECONDS
+                self._drop(lambda idle: idle.is_idle(now))
             if len(self._by_sharers) >= self._meters_max:
                 sharers = (_OTHERS, _OTHERS)
                 meter = self._by_sharers.get(sharers)

@@ -129,7 +129,7 @@ class TokenBucket:
         self._tokens = min(self._tokens - amount, self.limit * self.burst_seconds)
 
     def excess_seconds(self, now: float) -> float:
-        """The time until the bucket is not overdrawn any more; 0 if it is not overdrawn."""
+        """The time until the bucket is no longer overdrawn; 0 if it is not overdrawn."""
         self._refill(now)
         return max(-self._tokens / self.limit, 0.0)
 

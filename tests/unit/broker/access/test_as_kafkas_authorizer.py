@@ -30,7 +30,7 @@ def answers(world: World, *, reloads: bool) -> str:
             "allow.everyone.if.no.acl.found": str(world.allows_without_acls).lower(),
         }
     )
-    authorizer, image, told = StandardAuthorizer(config), MetadataImage(), ""
+    authorizer, image, decisions = StandardAuthorizer(config), MetadataImage(), ""
     for step in world.steps:
         match step:
             case Add() | Remove():
@@ -42,12 +42,12 @@ def answers(world: World, *, reloads: bool) -> str:
             case Ask(principal, host, operation, kind, name):
                 if reloads:
                     authorizer.start(image)
-                told += "01"[authorizer.authorize(_context(principal, host), operation, kind, name)]
+                decisions += "01"[authorizer.authorize(_context(principal, host), operation, kind, name)]
             case AnyResource(principal, host, operation, kind):
                 if reloads:
                     authorizer.start(image)
-                told += "01"[authorizer.authorize_by_resource_type(_context(principal, host), operation, kind)]
-    return told
+                decisions += "01"[authorizer.authorize_by_resource_type(_context(principal, host), operation, kind)]
+    return decisions
 
 
 def _record(step: Add | Remove) -> Any:

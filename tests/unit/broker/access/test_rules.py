@@ -28,8 +28,8 @@ def rule(
 
 def allows(*rules: AclEntry, principal: str = ALICE, host: str = "10.0.0.1", operation: int, name: str) -> bool:
     index = AclIndex()
-    for each in rules:
-        index.add(each)
+    for entry in rules:
+        index.add(entry)
     return index.decide((principal, WILDCARD_PRINCIPAL), host, operation, ResourceType.TOPIC, name).is_allowed
 
 
@@ -95,8 +95,8 @@ def test_spellings_of_an_address_are_the_same() -> None:
 )
 def test_any_resource_of_a_type(rules: list[AclEntry], expected: bool) -> None:
     index = AclIndex()
-    for each in rules:
-        index.add(each)
+    for entry in rules:
+        index.add(entry)
     assert index.allows_any((ALICE, WILDCARD_PRINCIPAL), "10.0.0.1", Operation.READ, ResourceType.TOPIC) is expected
 
 
@@ -106,9 +106,9 @@ def test_the_index_decides_as_a_look_at_every_rule_does() -> None:
         index, rules = AclIndex(), set[AclEntry]()
         for _ in range(60):
             if rules and random.random() < 0.35:
-                gone = random.choice(sorted(rules))
-                rules.discard(gone)
-                index.remove(gone)
+                removed = random.choice(sorted(rules))
+                rules.discard(removed)
+                index.remove(removed)
             else:
                 new = random_rule(random)
                 rules.add(new)
@@ -148,16 +148,18 @@ def model(
         Operation.DESCRIBE_CONFIGS: {10, 11},
     }.get(operation, {operation})
     affecting = [
-        each
-        for each in rules
-        if each.resource_type == kind
+        entry
+        for entry in rules
+        if entry.resource_type == kind
         and (
-            name.startswith(each.resource_name)
-            if each.pattern_type == PatternType.PREFIXED
-            else each.resource_name in ("*", name)
+            name.startswith(entry.resource_name)
+            if entry.pattern_type == PatternType.PREFIXED
+            else entry.resource_name in ("*", name)
         )
     ]
-    mine = [each for each in affecting if each.principal in ("User:*", principal) and each.host in ("*", host)]
-    denied = any(each.permission_type == 2 and each.operation in (2, operation) for each in mine)
-    allowed = any(each.permission_type == 3 and each.operation in {2, *implied} for each in mine)
+    applicable = [
+        entry for entry in affecting if entry.principal in ("User:*", principal) and entry.host in ("*", host)
+    ]
+    denied = any(entry.permission_type == 2 and entry.operation in (2, operation) for entry in applicable)
+    allowed = any(entry.permission_type == 3 and entry.operation in {2, *implied} for entry in applicable)
     return allowed and not denied, bool(affecting)

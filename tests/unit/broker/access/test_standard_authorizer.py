@@ -1,4 +1,4 @@
-"""The standard authorizer: super users, what holds without ACLs, and how it follows the metadata."""
+"""The standard authorizer: super users, the default without ACLs, and metadata updates."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def may_read(authorizer: StandardAuthorizer, user: str, topic: str) -> bool:
 
 def may_act(authorizer: StandardAuthorizer, user: str, api: ApiKey = ApiKey.VOTE) -> bool:
     """For requests between nodes."""
-    asking = context(user, authorizer, api)
-    return authorizer.authorize(asking, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+    request_context = context(user, authorizer, api)
+    return authorizer.authorize(request_context, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
 
 
 def allowing(number: int, topic: str, user: str) -> AccessControlEntryRecord:
@@ -227,9 +227,9 @@ def test_the_class_name_selects_the_authorizer() -> None:
     assert isinstance(loaded(STANDARD), StandardAuthorizer)
     plug_in = loaded(f"{__name__}.Nothing")
     assert plug_in.node_id == 1
-    # A plug-in need not tell the two kinds of questions apart.
-    asking = context("alice", plug_in)
-    assert not asking.would_allow(Operation.READ, ResourceType.TOPIC, "t")
+    # A plug-in does not have to distinguish the two kinds of questions.
+    request_context = context("alice", plug_in)
+    assert not request_context.would_allow(Operation.READ, ResourceType.TOPIC, "t")
     assert plug_in.authorize_softly()
 
 
@@ -278,11 +278,11 @@ def test_acls_of_groups_hold_for_their_members() -> None:
     authorizer.start(image)
 
     def may(*groups: str, topic: str = "orders") -> bool:
-        asking = context("alice", authorizer)
-        asking.connection.identify(Principal("User", "alice", groups))
-        is_allowed = authorizer.authorize(asking, Operation.READ, ResourceType.TOPIC, topic)
-        assert authorizer.explain(asking, Operation.READ, ResourceType.TOPIC, topic)[0] is is_allowed
-        assert authorizer.authorize_by_resource_type(asking, Operation.READ, ResourceType.TOPIC) is (
+        request_context = context("alice", authorizer)
+        request_context.connection.identify(Principal("User", "alice", groups))
+        is_allowed = authorizer.authorize(request_context, Operation.READ, ResourceType.TOPIC, topic)
+        assert authorizer.explain(request_context, Operation.READ, ResourceType.TOPIC, topic)[0] is is_allowed
+        assert authorizer.authorize_by_resource_type(request_context, Operation.READ, ResourceType.TOPIC) is (
             is_allowed or (topic == "secrets" and "staff" in groups)
         )
         return is_allowed

@@ -106,8 +106,8 @@ def test_a_node_does_not_start_with_a_document_that_has_no_keys(keys: Path) -> N
 def test_unsecured_tokens_must_be_asked_for() -> None:
     with pytest.raises(ConfigError):
         checkers({}, "OAUTHBEARER")
-    asked = {f"listener.name.clients.oauthbearer.{CLASS}": UNSECURED}
-    assert checkers(asked, "OAUTHBEARER").validate_token is not None
+    unsecured = {f"listener.name.clients.oauthbearer.{CLASS}": UNSECURED}
+    assert checkers(unsecured, "OAUTHBEARER").validate_token is not None
     with pytest.raises(ConfigError, match="is a class for OAUTHBEARER"):
         checkers({f"listener.name.clients.plain.{CLASS}": UNSECURED}, "PLAIN")
 
@@ -202,12 +202,12 @@ def test_no_class_and_no_identity_provider_comes_from_settings_that_clients_chan
 
 
 def test_the_most_specific_value_counts() -> None:
-    given = {
+    properties = {
         "connections.max.reauth.ms": "1",
         "listener.name.clients.connections.max.reauth.ms": "2",
         "listener.name.clients.scram-sha-256.connections.max.reauth.ms": "3",
     }
-    settings = ListenerSettings(config(given), "CLIENTS")
+    settings = ListenerSettings(config(properties), "CLIENTS")
     assert settings.get("connections.max.reauth.ms", "SCRAM-SHA-256") == 3
     assert settings.get("connections.max.reauth.ms", "PLAIN") == 2
-    assert ListenerSettings(config(given), "OTHER").get("connections.max.reauth.ms", "PLAIN") == 1
+    assert ListenerSettings(config(properties), "OTHER").get("connections.max.reauth.ms", "PLAIN") == 1

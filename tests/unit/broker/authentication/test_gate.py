@@ -35,7 +35,7 @@ LISTENER = ListenerInfo(
 
 
 class FakeWorld:
-    """A clock that the test moves, and timers that run when it says so."""
+    """A clock that the test moves, and timers that the test fires."""
 
     def __init__(self) -> None:
         self.clock = self.scheduler = self
@@ -95,7 +95,7 @@ class Later(FakeExchange):
 
 
 class Client:
-    """Says requests to a gate, and reads its answers."""
+    """Sends requests to a gate and reads the responses."""
 
     def __init__(self, *, reauth_ms: int = 0, exchange: Any = None) -> None:
         self.world = FakeWorld()

@@ -1,4 +1,4 @@
-"""The answers of SCRAM to users who do not exist cannot be told from those to users who do."""
+"""SCRAM's responses for unknown users are indistinguishable from those for existing users."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_every_node_gives_the_same_answer_at_any_time() -> None:
     # A third user of the same form changes nothing.
     more = {**users, ("zoe", SHA_256): credential(b"0" * 26, 8192, b"z")}
     assert first == InventedUsers(metadata(more)).invent(SHA_256, "nobody")
-    # The secret is that of the cluster: the same name is answered otherwise elsewhere.
+    # The secret belongs to the cluster: another cluster gives another answer for the same name.
     others = {**users, ("alice", SHA_256): credential(b"1gi8vqnl0b3vr9wyc5pmu0tpv3", 8192, b"other")}
     assert first.salt != InventedUsers(metadata(others)).invent(SHA_256, "nobody").salt
     # No user knows the secret: each of the first two knows only a part of it.
@@ -67,15 +67,15 @@ def test_without_users_an_answer_is_invented_as_well() -> None:
 
 
 def test_both_kinds_of_users_cost_the_same_steps() -> None:
-    """The invented answer is computed for a user who exists, too: the time does not tell who does."""
+    """The invented answer is computed for existing users, too, so the time does not reveal which users exist."""
     users = metadata(USERS)
     checkers: Any = SimpleNamespace(find_credential={})
     exchanges = Exchanges(None, checkers, users, None)  # type: ignore[arg-type]
-    asked: list[str] = []
+    invented: list[str] = []
     invent = exchanges._invented.invent
 
     def counted(mechanism: int, user: str) -> Any:
-        asked.append(user)
+        invented.append(user)
         return invent(mechanism, user)
 
     exchanges._invented.invent = counted  # type: ignore[method-assign]
@@ -85,4 +85,4 @@ def test_both_kinds_of_users_cost_the_same_steps() -> None:
         answer = server.evaluate(f"n,,n={user},r=abc".encode())
         assert isinstance(answer, bytes)
         assert b",i=8192" in answer
-    assert asked == ["alice", "nobody"]
+    assert invented == ["alice", "nobody"]

@@ -1,4 +1,4 @@
-"""A listener's logins follow the dynamic settings, for those who are connected as well."""
+"""A listener's logins follow the dynamic settings, also on open connections."""
 
 from __future__ import annotations
 

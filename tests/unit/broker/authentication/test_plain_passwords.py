@@ -53,9 +53,9 @@ def test_the_same_steps_for_an_unknown_user_and_a_wrong_password(monkeypatch: py
 
     compare_digest, sha256 = hmac.compare_digest, hashlib.sha256
 
-    def compare(one: bytes, other: bytes) -> bool:
-        steps.append(("compare", len(one), len(other)))
-        return compare_digest(one, other)
+    def compare(digest: bytes, expected: bytes) -> bool:
+        steps.append(("compare", len(digest), len(expected)))
+        return compare_digest(digest, expected)
 
     def hashed(data: bytes) -> object:
         steps.append(("hash", len(data), 0))

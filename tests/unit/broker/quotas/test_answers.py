@@ -1,4 +1,4 @@
-"""Whatever is answered can tell a throttle time, in every version that has a place for it."""
+"""Every response can carry a throttle time, in all versions that have the field."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.broker.apis import HANDLERS
 from ottla.wire.api import API_SPECS, ApiKey
 from ottla.wire.codec import decode, encode
 
-# Answers of these have no place for it in any version, in Apache Kafka either.
+# Responses of these APIs have no throttle time in any version, as in Apache Kafka.
 WITHOUT = {
     "SaslHandshake",
     "SaslAuthenticate",
@@ -27,7 +27,7 @@ SERVED_SINCE = {0: 3}
 @pytest.mark.parametrize("api_key", sorted(HANDLERS))
 def test_a_throttle_time_can_be_told(api_key: int) -> None:
     spec = API_SPECS[ApiKey(api_key)]
-    told = []
+    throttle_times_ms = []
     for version in range(SERVED_SINCE.get(api_key, HANDLERS[api_key].min_version), HANDLERS[api_key].max_version + 1):
         response = spec.response_class()
         if not hasattr(response, "throttle_time_ms"):
@@ -35,7 +35,7 @@ def test_a_throttle_time_can_be_told(api_key: int) -> None:
             return
         response.throttle_time_ms = 70
         again, _ = decode(spec.response_class, memoryview(encode(response, version)), version)
-        told.append(again.throttle_time_ms)
-    # Versions of old have no place for it, and are encoded all the same; the newest has.
-    assert told == sorted(told)
-    assert told[-1] == 70
+        throttle_times_ms.append(again.throttle_time_ms)
+    # Old versions have no throttle time and are encoded without it; the newest version has the field.
+    assert throttle_times_ms == sorted(throttle_times_ms)
+    assert throttle_times_ms[-1] == 70

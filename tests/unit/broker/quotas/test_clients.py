@@ -56,107 +56,107 @@ def context(client_id: str = "one", *, api_key: int = 0, user: str = "alice", co
 
 
 def quotas(clock: Any, values: dict[str, float], *, entity: QuotaEntity = DEFAULT_CLIENT) -> ClientQuotas:
-    made = ClientQuotas(BrokerConfig.embedded(), clock)
-    made.change({entity: values})
-    return made
+    client_quotas = ClientQuotas(BrokerConfig.embedded(), clock)
+    client_quotas.change({entity: values})
+    return client_quotas
 
 
-def allowance(made: ClientQuotas, client_id: str = "one", *, user: str = "alice") -> Allowance:
-    return made.allowance(user, client_id)
+def allowance(client_quotas: ClientQuotas, client_id: str = "one", *, user: str = "alice") -> Allowance:
+    return client_quotas.allowance(user, client_id)
 
 
 def test_a_producer_waits_until_its_rate_is_right(clock: StillClock) -> None:
-    made = quotas(clock, {"producer_byte_rate": 1000.0})
-    assert allowance(made).produced(10_000) == 0
-    assert allowance(made).produced(2_500) == 2_500
+    client_quotas = quotas(clock, {"producer_byte_rate": 1000.0})
+    assert allowance(client_quotas).produced(10_000) == 0
+    assert allowance(client_quotas).produced(2_500) == 2_500
     # Another client has a quota of its own.
-    assert allowance(made, "two").produced(10_000) == 0
+    assert allowance(client_quotas, "two").produced(10_000) == 0
     # Half a window more has passed; whole ones count when the oldest is forgotten.
     clock.seconds += 2.5
-    assert allowance(made).produced(1) == 2_001
-    meter = next(iter(made.produce.all(clock.seconds)))
+    assert allowance(client_quotas).produced(1) == 2_001
+    meter = next(iter(client_quotas.produce.all(clock.seconds)))
     assert (meter.client_id, meter.throttled, meter.throttled_ms_total) == ("one", 2, 4_501)
     clock.seconds += 9
-    assert allowance(made).produced(1) == 0
+    assert allowance(client_quotas).produced(1) == 0
 
 
 def test_clients_of_a_user_share_the_quota_of_the_user(clock: StillClock) -> None:
-    made = quotas(clock, {"producer_byte_rate": 1000.0}, entity=(("user", "alice"),))
-    assert allowance(made, "one").produced(10_000) == 0
-    assert allowance(made, "two").produced(1_000) == 1_000
-    assert allowance(made, "three", user="bob").produced(1_000_000) == 0
+    client_quotas = quotas(clock, {"producer_byte_rate": 1000.0}, entity=(("user", "alice"),))
+    assert allowance(client_quotas, "one").produced(10_000) == 0
+    assert allowance(client_quotas, "two").produced(1_000) == 1_000
+    assert allowance(client_quotas, "three", user="bob").produced(1_000_000) == 0
 
 
 def test_a_new_limit_holds_for_what_was_used_before(clock: StillClock) -> None:
-    made = quotas(clock, {"producer_byte_rate": 1000.0})
-    assert allowance(made).produced(9_999) == 0
-    made.change({DEFAULT_CLIENT: {"producer_byte_rate": 500.0}})
-    assert allowance(made).produced(1) == 10_000
-    made.change({})
-    assert allowance(made).produced(1_000_000) == 0
+    client_quotas = quotas(clock, {"producer_byte_rate": 1000.0})
+    assert allowance(client_quotas).produced(9_999) == 0
+    client_quotas.change({DEFAULT_CLIENT: {"producer_byte_rate": 500.0}})
+    assert allowance(client_quotas).produced(1) == 10_000
+    client_quotas.change({})
+    assert allowance(client_quotas).produced(1_000_000) == 0
 
 
 def test_an_allowance_follows_every_change_of_quotas(clock: StillClock) -> None:
     """A parked fetch keeps its allowance, and is charged when it is answered."""
-    made = quotas(clock, {"producer_byte_rate": 1000.0})
-    kept = allowance(made)
+    client_quotas = quotas(clock, {"producer_byte_rate": 1000.0})
+    kept = allowance(client_quotas)
     assert kept.fetch_bytes_max is None
-    made.change({(("user", "alice"),): {"consumer_byte_rate": 1000.0, "producer_byte_rate": 10.0}})
+    client_quotas.change({(("user", "alice"),): {"consumer_byte_rate": 1000.0, "producer_byte_rate": 10.0}})
     assert kept.fetched(8_000, 0) == (0, True)
     assert kept.fetched(8_000, 0) == (6_000, False)
     assert kept.fetch_bytes_max == 10_000
-    # It shares the meter of the user with the user's other clients.
-    assert allowance(made, "two").fetched(8_000, 0) == (6_000, False)
+    # The allowance shares the user's meter with the user's other clients.
+    assert allowance(client_quotas, "two").fetched(8_000, 0) == (6_000, False)
     assert kept.produced(200) == 10_000
-    made.change({})
+    client_quotas.change({})
     assert kept.fetched(1_000_000, 0) == (0, True)
     assert kept.produced(1_000_000) == 0
 
 
 def test_an_allowance_does_not_charge_a_meter_that_was_dropped(clock: StillClock) -> None:
-    made = quotas(clock, {"producer_byte_rate": 1000.0})
-    kept = allowance(made)
+    client_quotas = quotas(clock, {"producer_byte_rate": 1000.0})
+    kept = allowance(client_quotas)
     assert kept.produced(1) == 0
     clock.seconds += 5000
-    assert list(made.produce.all(clock.seconds)) == []
+    assert list(client_quotas.produce.all(clock.seconds)) == []
     assert kept.produced(10_000) == 0
-    assert [meter.client_id for meter in made.produce.all(clock.seconds)] == ["one"]
-    assert allowance(made).produced(1_000) == 1_000
+    assert [meter.client_id for meter in client_quotas.produce.all(clock.seconds)] == ["one"]
+    assert allowance(client_quotas).produced(1_000) == 1_000
 
 
 def test_a_fetch_that_is_too_much_is_not_given_and_does_not_count(clock: StillClock) -> None:
-    made = quotas(clock, {"consumer_byte_rate": 1000.0})
-    assert allowance(made).fetch_bytes_max == 10_000
-    assert allowance(made, user="bob", client_id="x").fetch_bytes_max == 10_000
-    assert allowance(made).fetched(8_000, 0) == (0, True)
-    assert allowance(made).fetched(3_000, 0) == (1_000, False)
-    assert allowance(made).fetched(3_000, 0) == (1_000, False)
+    client_quotas = quotas(clock, {"consumer_byte_rate": 1000.0})
+    assert allowance(client_quotas).fetch_bytes_max == 10_000
+    assert allowance(client_quotas, user="bob", client_id="x").fetch_bytes_max == 10_000
+    assert allowance(client_quotas).fetched(8_000, 0) == (0, True)
+    assert allowance(client_quotas).fetched(3_000, 0) == (1_000, False)
+    assert allowance(client_quotas).fetched(3_000, 0) == (1_000, False)
     clock.seconds += 12
-    assert allowance(made).fetched(3_000, 0) == (0, True)
+    assert allowance(client_quotas).fetched(3_000, 0) == (0, True)
 
 
 def test_a_batch_that_is_larger_than_the_quota_is_given_all_the_same(clock: StillClock) -> None:
-    made = quotas(clock, {"consumer_byte_rate": 1000.0})
-    assert allowance(made).fetched(16_000, 0) == (6_000, True)
-    assert allowance(made).fetched(16_000, 0) == (22_000, False)
+    client_quotas = quotas(clock, {"consumer_byte_rate": 1000.0})
+    assert allowance(client_quotas).fetched(16_000, 0) == (6_000, True)
+    assert allowance(client_quotas).fetched(16_000, 0) == (22_000, False)
     clock.seconds += 12
-    assert allowance(made).fetched(16_000, 0) == (6_000, True)
+    assert allowance(client_quotas).fetched(16_000, 0) == (6_000, True)
 
 
 def test_time_is_counted_in_percent_and_throttled_for_a_window_at_most(clock: StillClock) -> None:
-    made = quotas(clock, {"request_percentage": 1.0})
-    assert made.requested(context(), 0.1) == 0
-    assert made.requested(context(), 0.005) == 500
-    assert made.requested(context(), 5.0) == 1_000
+    client_quotas = quotas(clock, {"request_percentage": 1.0})
+    assert client_quotas.requested(context(), 0.1) == 0
+    assert client_quotas.requested(context(), 0.005) == 500
+    assert client_quotas.requested(context(), 5.0) == 1_000
 
 
 def test_changes_of_topics_are_refused_while_the_bucket_is_overdrawn(clock: StillClock) -> None:
-    made = quotas(clock, {"controller_mutation_rate": 2.0})
-    quota = made.mutations(context(), is_strict=True)
+    client_quotas = quotas(clock, {"controller_mutation_rate": 2.0})
+    quota = client_quotas.mutations(context(), is_strict=True)
     assert quota is not None
     quota.take(30)
     assert quota.throttle_ms() == 0
-    quota = made.mutations(context(), is_strict=True)
+    quota = client_quotas.mutations(context(), is_strict=True)
     assert quota is not None
     with pytest.raises(KafkaError) as refused:
         quota.take(1)
@@ -169,8 +169,8 @@ def test_changes_of_topics_are_refused_while_the_bucket_is_overdrawn(clock: Stil
 
 
 def test_older_clients_are_let_through_and_throttled_afterwards(clock: StillClock) -> None:
-    made = quotas(clock, {"controller_mutation_rate": 2.0})
-    quota = made.mutations(context(), is_strict=False)
+    client_quotas = quotas(clock, {"controller_mutation_rate": 2.0})
+    quota = client_quotas.mutations(context(), is_strict=False)
     assert quota is not None
     quota.take(22)
     assert quota.throttle_ms() == 0
@@ -179,21 +179,21 @@ def test_older_clients_are_let_through_and_throttled_afterwards(clock: StillCloc
 
 
 def test_connections_are_counted_by_address(clock: StillClock) -> None:
-    made = quotas(clock, {"connection_creation_rate": 1.0}, entity=(("ip", "10.0.0.1"),))
-    assert [made.connected("10.0.0.1") for _ in range(11)] == [0.0] * 10 + [1.0]
-    assert made.connected("10.0.0.2") == 0.0
+    client_quotas = quotas(clock, {"connection_creation_rate": 1.0}, entity=(("ip", "10.0.0.1"),))
+    assert [client_quotas.connected("10.0.0.1") for _ in range(11)] == [0.0] * 10 + [1.0]
+    assert client_quotas.connected("10.0.0.2") == 0.0
     clock.seconds += 1.5
-    # Those that were turned away do not count.
-    assert [made.connected("10.0.0.1") for _ in range(3)] == [0.5] * 3
+    # Rejected connections do not count.
+    assert [client_quotas.connected("10.0.0.1") for _ in range(3)] == [0.5] * 3
     clock.seconds += 11
-    assert made.connected("10.0.0.1") == 0.0
+    assert client_quotas.connected("10.0.0.1") == 0.0
 
 
 def test_addresses_that_are_counted_are_bounded(clock: StillClock) -> None:
-    made = quotas(clock, {"connection_creation_rate": 1.0}, entity=(("ip", None),))
+    client_quotas = quotas(clock, {"connection_creation_rate": 1.0}, entity=(("ip", None),))
     for number in range(ADDRESSES_MAX + 5):
-        made.connected(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
-    assert len(made._connection_rates) == ADDRESSES_MAX
+        client_quotas.connected(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
+    assert len(client_quotas._connection_rates) == ADDRESSES_MAX
 
 
 def test_meters_are_bounded_and_idle_ones_make_room() -> None:
@@ -214,7 +214,7 @@ def test_meters_are_bounded_and_idle_ones_make_room() -> None:
     # A minute later no client uses its quota, and there is room for all.
     assert meters.of("u", "f", 60.0) is not meters.of("u", "g", 60.0)
     assert len(meters) <= 3
-    # An hour later they are not told any more either.
+    # An hour later they are no longer reported.
     assert list(meters.all(5000.0)) == []
 
 
@@ -225,99 +225,101 @@ class MutedConnection:
 
 
 def gate(clock: Any, values: dict[str, float]) -> Quotas:
-    made = Quotas(BrokerConfig.embedded(), clock)
+    client_quotas = Quotas(BrokerConfig.embedded(), clock)
     image = MetadataImage(cluster_id="c")
     delta = MetadataDelta(image)
     for key, value in values.items():
         delta.replay(ClientQuotaRecord(entity=[EntityData(entity_type="user", entity_name=None)], key=key, value=value))
-    made.publish(delta, delta.apply(offset=1, epoch=1, timestamp_ms=1))
-    return made
+    client_quotas.publish(delta, delta.apply(offset=1, epoch=1, timestamp_ms=1))
+    return client_quotas
 
 
 def test_without_quotas_there_is_nothing_behind_the_gate(clock: StillClock) -> None:
-    made = gate(clock, {})
-    assert (made.is_set, made.limits_connections, made.clients) == (False, False, None)
+    client_quotas = gate(clock, {})
+    assert (client_quotas.is_set, client_quotas.limits_connections, client_quotas.clients) == (False, False, None)
 
 
 def test_the_answer_tells_and_the_connection_is_muted(clock: StillClock) -> None:
-    made = gate(clock, {"producer_byte_rate": 1000.0})
-    assert made.is_set
+    client_quotas = gate(clock, {"producer_byte_rate": 1000.0})
+    assert client_quotas.is_set
     request = context()
     connection = MutedConnection(request)
-    assert charge(made, request, Metering.TIME, request_bytes=50_000) == 0
-    assert charge(made, request, Metering.TIME_AND_REQUEST_BYTES, request_bytes=10_000) == 0
+    assert charge(client_quotas, request, Metering.TIME, request_bytes=50_000) == 0
+    assert charge(client_quotas, request, Metering.TIME_AND_REQUEST_BYTES, request_bytes=10_000) == 0
     assert connection.muted == []
-    assert charge(made, request, Metering.TIME_AND_REQUEST_BYTES, request_bytes=500) == 500
+    assert charge(client_quotas, request, Metering.TIME_AND_REQUEST_BYTES, request_bytes=500) == 500
     assert connection.muted == [0.5]
-    assert charge(made, request, Metering.NONE, request_bytes=500) == 0
+    assert charge(client_quotas, request, Metering.NONE, request_bytes=500) == 0
     assert connection.muted == [0.5]
 
 
-def charge(made: Quotas, request: Any, metering: Metering, **used: Any) -> int:
-    return made.charge(request, metering, **{"throttle_time_ms": 0, "handled_seconds": 0.0, "request_bytes": 1, **used})
+def charge(client_quotas: Quotas, request: Any, metering: Metering, **used: Any) -> int:
+    return client_quotas.charge(
+        request, metering, **{"throttle_time_ms": 0, "handled_seconds": 0.0, "request_bytes": 1, **used}
+    )
 
 
 def test_what_the_handler_has_found_is_heeded(clock: StillClock) -> None:
-    made = gate(clock, {"consumer_byte_rate": 1000.0})
+    client_quotas = gate(clock, {"consumer_byte_rate": 1000.0})
     request = context(api_key=1)
     connection = MutedConnection(request)
-    assert charge(made, request, Metering.TIME, throttle_time_ms=70) == 70
+    assert charge(client_quotas, request, Metering.TIME, throttle_time_ms=70) == 70
     assert connection.muted == [0.07]
 
 
 def test_what_nodes_ask_of_a_controller_is_not_counted(clock: StillClock) -> None:
-    made = gate(clock, {"request_percentage": 1.0})
+    client_quotas = gate(clock, {"request_percentage": 1.0})
     request = context(api_key=19, controller=True)
-    assert charge(made, request, Metering.TIME, handled_seconds=100.0) == 0
+    assert charge(client_quotas, request, Metering.TIME, handled_seconds=100.0) == 0
 
 
 def test_a_connection_keeps_its_allowance_until_its_client_id_or_principal_changes(clock: StillClock) -> None:
-    made = gate(clock, {"consumer_byte_rate": 1000.0})
+    client_quotas = gate(clock, {"consumer_byte_rate": 1000.0})
     request = context()
     connection = request.connection
-    kept = made.allowance(request)
+    kept = client_quotas.allowance(request)
     assert kept is not None
-    assert kept is made.allowance(RequestContext(1, 9, 2, "one", connection, 0))
-    other = made.allowance(RequestContext(1, 9, 3, "two", connection, 0))
+    assert kept is client_quotas.allowance(RequestContext(1, 9, 2, "one", connection, 0))
+    other = client_quotas.allowance(RequestContext(1, 9, 3, "two", connection, 0))
     assert other is not kept
     assert other is not None
     # The quota is one of the user, which both client ids share.
     assert other.fetched(9_000, 0) == (0, True)
     assert kept.fetched(9_000, 0) == (8_000, False)
     connection.identify(Principal("User", "bob"))
-    after = made.allowance(RequestContext(1, 9, 4, "two", connection, 0))
+    after = client_quotas.allowance(RequestContext(1, 9, 4, "two", connection, 0))
     assert after is not None
     assert after.fetched(9_000, 0) == (0, True)
 
 
 def test_a_produce_request_is_charged_to_the_client_id_of_its_header(clock: StillClock) -> None:
-    made = Quotas(BrokerConfig.embedded(), clock)
+    client_quotas = Quotas(BrokerConfig.embedded(), clock)
     delta = MetadataDelta(MetadataImage(cluster_id="c"))
     entity = [EntityData(entity_type="client-id", entity_name=None)]
     delta.replay(ClientQuotaRecord(entity=entity, key="producer_byte_rate", value=1000.0))
-    made.publish(delta, delta.apply(offset=1, epoch=1, timestamp_ms=1))
+    client_quotas.publish(delta, delta.apply(offset=1, epoch=1, timestamp_ms=1))
     request = context()
     other = RequestContext(0, 9, 2, "two", request.connection, 0)
-    assert charge(made, request, Metering.TIME_AND_REQUEST_BYTES, request_bytes=10_000) == 0
-    assert charge(made, other, Metering.TIME_AND_REQUEST_BYTES, request_bytes=10_000) == 0
-    assert charge(made, request, Metering.TIME_AND_REQUEST_BYTES, request_bytes=1_000) == 1_000
+    assert charge(client_quotas, request, Metering.TIME_AND_REQUEST_BYTES, request_bytes=10_000) == 0
+    assert charge(client_quotas, other, Metering.TIME_AND_REQUEST_BYTES, request_bytes=10_000) == 0
+    assert charge(client_quotas, request, Metering.TIME_AND_REQUEST_BYTES, request_bytes=1_000) == 1_000
 
 
 def test_small_answers_within_a_millisecond_are_counted_with_the_first_one_after_it(clock: StillClock) -> None:
-    made = quotas(clock, {"consumer_byte_rate": 1_000_000.0})
-    kept = allowance(made)
+    client_quotas = quotas(clock, {"consumer_byte_rate": 1_000_000.0})
+    kept = allowance(client_quotas)
     counted: list[float] = []
     for size, now_ms in ((100, 7), (300, 7), (600, 7), (200, 7), (100, 8), (700, 8), (50, 9)):
         assert kept.fetched(size, now_ms) == (0, True)
-        meter = next(iter(made.fetch.all(clock.seconds)))
+        meter = next(iter(client_quotas.fetch.all(clock.seconds)))
         counted.append(meter.rate.rate(clock.seconds) * 10)
     # 300 and 600 are within the 1,000 bytes of a millisecond, 200 are not; 700 are told with the 50 after them.
     assert counted == [100, 100, 100, 1_200, 1_300, 1_300, 2_050]
 
 
 def test_a_client_that_is_throttled_is_counted_at_once(clock: StillClock) -> None:
-    made = quotas(clock, {"consumer_byte_rate": 1_000_000.0})
-    kept = allowance(made)
+    client_quotas = quotas(clock, {"consumer_byte_rate": 1_000_000.0})
+    kept = allowance(client_quotas)
     assert kept.fetched(10_000_000, 7) == (0, True)
     assert kept.fetched(1_000, 7) == (0, True)
     assert kept.fetched(1_000, 8) == (2, False)
@@ -326,11 +328,11 @@ def test_a_client_that_is_throttled_is_counted_at_once(clock: StillClock) -> Non
 
 def test_small_produce_requests_within_a_millisecond_are_counted_with_the_first_one_after_it(clock: StillClock) -> None:
     gate = Quotas(BrokerConfig.embedded(), clock)
-    gate.clients = made = quotas(clock, {"producer_byte_rate": 1_000_000.0})
+    gate.clients = client_quotas = quotas(clock, {"producer_byte_rate": 1_000_000.0})
     request = context()
     counted: list[float] = []
     for size, now_ms in ((100, 7), (900, 7), (200, 7), (50, 8), (950, 8), (10, 9)):
         request.received_ms = now_ms
         assert gate.charge_bytes(request, size) == 0
-        counted.append(next(iter(made.produce.all(clock.seconds))).rate.rate(clock.seconds) * 10)
+        counted.append(next(iter(client_quotas.produce.all(clock.seconds))).rate.rate(clock.seconds) * 10)
     assert counted == [100, 100, 1_200, 1_250, 1_250, 2_210]

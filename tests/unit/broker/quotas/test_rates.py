@@ -38,7 +38,7 @@ def test_what_is_too_old_is_forgotten() -> None:
     measured.record(100, 0.0)
     measured.record(10, 0.9)
     measured.record(1, 2.0)
-    # The first window counts as long as the last thing in it does.
+    # The first window counts until its last value expires.
     assert measured.rate(3.5) == pytest.approx(111 / 3.5)
     assert measured.rate(3.95) == pytest.approx(1 / 2.95)
     assert not measured.is_unused(3.95)
@@ -59,7 +59,7 @@ def test_what_is_taken_back_does_not_count() -> None:
     limit=st.integers(100, 10_000),
 )
 def test_who_waits_as_told_stays_within_the_quota(amounts: list[tuple[float, int]], limit: int) -> None:
-    """Over any time, no more than the quota, what is allowed at once, and the last request."""
+    """Over any period, the total is at most the quota, the burst and the last request."""
     measured = rate()
     now = started = 1000.0
     used = 0

@@ -1,4 +1,4 @@
-"""Whose quota holds."""
+"""Which quota applies to a client."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def entity(**names: str | None) -> QuotaEntity:
     return tuple(sorted((kind.replace("_", "-"), name) for kind, name in names.items()))
 
 
-# In order of precedence, with who shares each of them.
+# In order of precedence, with the clients that share the quota.
 LEVELS: list[tuple[QuotaEntity, tuple[str, str]]] = [
     (entity(user="alice", client_id="one"), ("alice", "one")),
     (entity(user="alice", client_id=None), ("alice", "one")),

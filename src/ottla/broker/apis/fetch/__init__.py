@@ -6,10 +6,10 @@
 - 9: the client's idea of the leader epoch is checked (KIP-320)
 - 10: zstd
 - 11: the client's rack, for reading from the nearest replica (KIP-392); from here on followers serve consumers
-- 12: flexible; the epoch last fetched, for finding where two logs part (KIP-595)
+- 12: flexible; the epoch last fetched, for finding where two logs diverge (KIP-595)
 - 13: topics are named by id (KIP-516)
-- 15: a follower tells its epoch (KIP-903)
-- 16: answers tell who leads when we do not (KIP-951)
+- 15: the request has the follower's broker epoch (KIP-903)
+- 16: the answer names the leader if this broker is not the leader (KIP-951)
 - 17, 18: directory id and high watermark of a Raft replica; of no meaning for partitions of topics
 """
 

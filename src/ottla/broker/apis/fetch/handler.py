@@ -1,4 +1,4 @@
-"""Reads what a fetch asks for: plans it by its session, resolves the partitions, starts the read."""
+"""Handles a fetch: plans it by its session, resolves the partitions, starts the read."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["error_response", "find_targets", "handle", "handle_in_slices"]
 # A fetch of more partitions is served in slices: each of them costs some microseconds, and no other client is served
 # meanwhile.
 PARTITIONS_PER_TURN_MAX = 5_000
-# The same for a follower, whose partitions all have news: the others of its session are not looked at.
+# The limit for a follower. All its partitions have news, because the session skips partitions without news.
 FOLLOWED_PER_TURN_MAX = 500
 
 _READ_COMMITTED = 1
@@ -162,7 +162,7 @@ def _refusal(
 
 
 def _giant_fetch() -> type[GiantFetch]:
-    """Imported with the first such fetch, which most nodes never see."""
+    """The class, imported with the first giant fetch, because most nodes never get one."""
     from ottla.replica.giant_fetch import GiantFetch
 
     return GiantFetch

@@ -25,14 +25,14 @@ __all__ = ["VERSION", "plan_usual_fetch"]
 
 
 def plan_usual_fetch(frame: memoryview, position: int, context: RequestContext, broker: Broker) -> ShortcutOutcome:
-    """Applies a follower's fetch to its session; `_start` serves it. See `Shortcut.run` for what is returned."""
+    """Applies a follower's fetch to its session; `_start` serves it. `Shortcut.run` describes the returned value."""
     if context.api_version != VERSION or len(frame) - position > REQUEST_BYTES_MAX:
         # A later version; or more partitions than `plan_usual` takes, and very many are decoded in slices.
         return None
     try:
         request = read_request(frame, position)
     except (IndexError, struct.error):
-        # Malformed: decoding says what is wrong.
+        # The frame is malformed: the decoder reports the error.
         return None
     if request is None:
         return None
@@ -58,6 +58,6 @@ def plan_usual_fetch(frame: memoryview, position: int, context: RequestContext, 
 
 
 def _start(fetch: FollowerFetch, context: RequestContext, broker: Broker) -> FetchAnswer | Deferred[FetchAnswer]:
-    """Asks the authorizer, too: what goes wrong here is answered as what goes wrong in a handler."""
+    """Asks the authorizer and serves the fetch. Exceptions are answered like exceptions of a handler."""
     find_targets(fetch, context, broker.replicas, fetch.plan.live_entries)
     return fetch.start()

@@ -95,8 +95,10 @@ def _merge(
     merged: dict[str | bytes, OffsetCommitResponseTopic] = {}
     for topic in (*response.topics, *refused):
         key = topic.topic_id.bytes if version >= FIRST_VERSION_WITH_TOPIC_IDS else topic.name
-        same = merged.get(key)
-        if same is None:
-            same = merged[key] = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=[])
-        same.partitions.extend(topic.partitions)
+        merged_topic = merged.get(key)
+        if merged_topic is None:
+            merged_topic = merged[key] = OffsetCommitResponseTopic(
+                name=topic.name, topic_id=topic.topic_id, partitions=[]
+            )
+        merged_topic.partitions.extend(topic.partitions)
     return OffsetCommitResponse(topics=list(merged.values()))

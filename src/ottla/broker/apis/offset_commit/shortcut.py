@@ -1,13 +1,13 @@
 """Offset commits that differ from an earlier one in offset and leader epoch alone, recognised by their bytes.
 
-A consumer with one partition sends the same request each time, and only two numbers in it change: the offset and its
-leader epoch, which stand together near the end. Decoding all of it into objects and looking everything up again would
-cost several times as much as the commit itself. So the bytes before the two numbers are looked up as they are: what
-they mean was decoded once (`ottla.coordinator.group.offsets.repeated`).
+A consumer with one partition repeats its request, and only two adjacent numbers near the end change: the offset and its
+leader epoch. Decoding the request into objects and looking up its names again would cost several times as much as the
+commit itself. So the bytes before the two numbers are the key of a table of requests that were decoded once
+(`ottla.coordinator.group.offsets.repeated`).
 
-Nothing is decided here that `handler` would decide otherwise. A request with several partitions or with metadata, a
-malformed one, a denied one, and one for a topic or a coordinator that is not on this broker are left to the handler.
-Versions before 8, the first flexible one, are left to it, too.
+The shortcut never decides differently from `handler`. It leaves these requests to the handler: several partitions,
+metadata, a malformed frame, a denied request, a topic or coordinator that is not on this broker, and versions before 8,
+the first flexible version.
 """
 
 from __future__ import annotations
@@ -47,35 +47,35 @@ _LENGTH_MAX = 127
 
 
 def recognise(frame: memoryview, position: int, context: RequestContext, broker: Broker) -> ShortcutOutcome:
-    """The request as it came the first time, and the function that commits the new numbers."""
+    """The request as first received, and the function that commits the new numbers."""
     end = len(frame) - _NUMBERS.size
     if not position < end <= position + _SAME_BYTES_MAX:
         return None
-    offset, leader_epoch, rest = _NUMBERS.unpack_from(frame, end)
-    if rest != _EMPTY_METADATA and rest:
+    offset, leader_epoch, metadata = _NUMBERS.unpack_from(frame, end)
+    if metadata != _EMPTY_METADATA and metadata:
         return None
     groups = broker.group_coordination.existing
     if groups is None:
         return None
     version = context.api_version
-    # With an authorizer, a client recognises only its own requests: a refusal that is faster because a client with
-    # rights has sent the same bytes would tell that the group exists.
+    # With an authorizer, the key includes the connection: a refusal that is faster because another client with rights
+    # has sent the same bytes would reveal that the group exists.
     is_open = type(context.connection.authorizer) is AllowAll
-    seen = (version, bytes(frame[position:end]), "" if is_open else context.connection.connection_id)
+    key = (version, bytes(frame[position:end]), "" if is_open else context.connection.connection_id)
     topics = broker.metadata.image.topics
-    repeated = groups.repeated_commits.get(seen)
+    repeated = groups.repeated_commits.get(key)
     if repeated is None or repeated.topics is not topics:
         try:
             if not _has_one_partition(frame, position, version, end):
                 return None
         except IndexError:
-            # Malformed: decoding says what is wrong.
+            # The frame is malformed: the decoder reports the error.
             return None
         request, _ = decode(OffsetCommitRequest, frame, version, position)
         if version < _TOPIC_ID_VERSION and not _is_allowed(request, context):
-            # Before the topic is looked up: the time of a refusal must not tell whether the topic exists.
+            # Checked before the topic is looked up: the time of a refusal must not reveal whether the topic exists.
             return None
-        repeated = groups.repeated_commits.remember(seen, request, topics, groups)
+        repeated = groups.repeated_commits.remember(key, request, topics, groups)
         if repeated is None:
             return None
     request = repeated.request

@@ -5,7 +5,7 @@
 - 7: zstd
 - 8: answers name the records at fault (KIP-467)
 - 9: flexible
-- 10: answers tell who leads when we do not (KIP-951)
+- 10: the answer names the leader if this broker is not the leader (KIP-951)
 - 11: TRANSACTION_ABORTABLE
 - 12: partitions are added to the transaction with its first batch for them (KIP-890)
 - 13: topics are named by id (KIP-516)

@@ -61,7 +61,7 @@ def handle(
     broker: Broker,
     outcomes: Sequence[tuple[Partition, AppendResult | Exception]] = (),
 ) -> ProduceAnswer | Deferred[ProduceAnswer] | Deferred[None] | None:
-    """`outcomes` are those of the first batches, where the shortcut has written them already."""
+    """`outcomes` are the outcomes of the first batches if the shortcut has already written them."""
     acks = request.acks
     if not -1 <= acks <= 1:
         return error_response(request, context.api_version, KafkaError(ErrorCode.INVALID_REQUIRED_ACKS))
@@ -109,7 +109,7 @@ def error_response(request: ProduceRequest, version: int, error: KafkaError) -> 
 def add_leader_hints(response: ProduceResponse, context: RequestContext, replicas: ReplicaManager) -> None:
     """KIP-951: names the leader of partitions that this broker does not lead, which saves a metadata request."""
     uses_topic_ids = context.api_version >= TOPIC_ID_VERSION
-    known = {endpoint.node_id for endpoint in response.node_endpoints}
+    endpoint_ids = {endpoint.node_id for endpoint in response.node_endpoints}
     for topic in response.responses:
         name = (replicas.topic_name(topic.topic_id) or "") if uses_topic_ids else topic.name
         for answer in topic.partition_responses:
@@ -117,8 +117,8 @@ def add_leader_hints(response: ProduceResponse, context: RequestContext, replica
                 continue
             leader_id, epoch, endpoint = leader_hint(replicas.image, name, answer.index, context.listener_name)
             answer.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=epoch)
-            if endpoint is not None and leader_id not in known:
-                known.add(leader_id)
+            if endpoint is not None and leader_id not in endpoint_ids:
+                endpoint_ids.add(leader_id)
                 response.node_endpoints.append(
                     NodeEndpoint(node_id=leader_id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack)
                 )
@@ -152,7 +152,7 @@ class _ProduceCall:
         self.context = context
         self.broker = broker
         self.replicas = broker.replicas
-        # Also where the topic is no mirror's any more: its batches must never get offsets of this cluster.
+        # Also true if the topic is no longer mirrored: a mirror's batches must never get offsets of this cluster.
         self.is_mirror = is_mirror(context.client_id)
         self.uses_topic_ids = context.api_version >= TOPIC_ID_VERSION
         self.response = ProduceResponse()
@@ -160,7 +160,7 @@ class _ProduceCall:
         # Partitions and outcomes of the next batches, where the shortcut has appended them.
         self.outcomes: deque[tuple[Partition, AppendResult | Exception]] = deque()
         self.errors: list[KafkaError] = []
-        # Appends on a worker or on their way to the disk: with acks=0 nothing else waits for them.
+        # Appends on a worker or on their way to the disk, for acks=0, where no response waits for them.
         self.under_way: list[Deferred[Any]] = []
 
     def append_topic(self, topic: TopicProduceData) -> None:
@@ -178,7 +178,7 @@ class _ProduceCall:
             outcome: AppendResult | Deferred[AppendResult] | Exception
             try:
                 if self.outcomes:
-                    # Not looked up again: a disk that fails under one batch takes other partitions offline, too.
+                    # Not looked up again: a disk that failed under a batch takes all its partitions offline.
                     partition, outcome = self.outcomes.popleft()
                     if isinstance(outcome, Exception):
                         raise outcome
@@ -218,7 +218,7 @@ class _ProduceCall:
                     self.under_way.append(outcome.flushed)
 
     def nothing_to_answer(self) -> Deferred[None] | None:
-        """For acks=0: keeps the request's place in its connection until nothing can fail any more.
+        """For acks=0: keeps the request's place in its connection until all appends are done.
 
         An append that fails later closes the connection, too, and the bound on unanswered requests holds for it.
         """
@@ -252,7 +252,7 @@ class _ProduceCall:
     def _append_mirrored(self, partition: Partition, records: Records, mirror_name: str) -> AppendResult:
         context = self.context
         check_mirror(mirror_name, context.client_id)
-        # The batches bring their own offsets and producers, like those of a leader.
+        # The batches keep the offsets and producers of their source, like batches fetched from a leader.
         if not context.allows(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         if not isinstance(records, memoryview) or not records:

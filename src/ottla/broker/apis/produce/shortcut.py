@@ -1,15 +1,15 @@
 """Produce requests of the usual shape, from frame to answer without a message object.
 
-Nearly every produce request has one topic, partitions that this broker leads, and batches that are written as they are;
-the batches of a transaction mostly follow others of it, so that the coordinator need not be asked. For such a
-request, decoding into objects and encoding from objects costs as much as everything else that is done in Python. So the
-frame is read in place, the batches are appended, and the answer is packed at once. Where followers have still to fetch
-the batches (acks=all), the request goes on in `uncommitted`.
+Nearly every produce request has one topic, partitions that this broker leads, and batches that are written unchanged;
+the batches of a transaction mostly follow earlier batches of it, so that the coordinator need not be asked. For this
+usual shape, decoding into objects and encoding from objects costs as much as all other work in Python. So the frame is
+read in place, the batches are appended, and the answer is packed at once. If followers still have to fetch the batches
+(acks=all), the request continues in `uncommitted`.
 
-Nothing is decided here that `handler` would decide otherwise. `_read` checks the whole frame before anything is
-written, and leaves a request of any other shape, a malformed one and a denied one to the handler. When a batch cannot
-be simply written (it is refused, has to be opened, or has to wait for a flush), the handler gets the outcomes so far
-and continues behind them. Versions before 9, the first flexible one, are left to the handler, too.
+The shortcut never decides differently from `handler`. `_read` checks the whole frame before any batch is written, and
+leaves a request of another shape, a malformed request and a denied request to the handler. When a batch cannot simply
+be written (it is refused, has to be opened, or has to wait for a flush), the handler gets the outcomes so far and
+continues after them. Versions before 9, the first flexible version, are left to the handler, too.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ _SIZE_SHIFT_MAX = 28
 
 
 def append_usual_request(frame: memoryview, position: int, context: RequestContext, broker: Broker) -> ShortcutOutcome:
-    """Appends the batches of a request of the usual shape. See `Shortcut.run` for what is returned."""
+    """Appends the batches of a request of the usual shape. `Shortcut.run` describes the returned value."""
     try:
         request = _read(frame, position, context, broker)
     except (IndexError, struct.error):
-        # Malformed: decoding says what is wrong.
+        # The frame is malformed: the decoder reports the error.
         return None
-    return None if request is None else _append(request, context.received_ms, context.api_version)
+    return None if request is None else _append(request, context, broker)
 
 
 def _read(frame: memoryview, position: int, context: RequestContext, broker: Broker) -> ReadRequest | None:
@@ -123,8 +123,9 @@ def _read(frame: memoryview, position: int, context: RequestContext, broker: Bro
     return acks, timeout_ms, hosted, answer_head, batches
 
 
-def _append(request: ReadRequest, now_ms: int, version: int) -> ShortcutOutcome:
+def _append(request: ReadRequest, context: RequestContext, broker: Broker) -> ShortcutOutcome:
     acks, timeout_ms, hosted, answer_head, batches = request
+    now_ms, version = context.received_ms, context.api_version
     pieces = [answer_head]
     outcomes: list[tuple[Partition, AppendResult | Exception]] = []
     written: list[tuple[int, Partition, AppendResult]] = []
@@ -154,7 +155,8 @@ def _append(request: ReadRequest, now_ms: int, version: int) -> ShortcutOutcome:
     body = b"".join(pieces)
     if is_committed:
         return body
-    return UncommittedProduce(hosted, written, timeout_ms=timeout_ms, body=body), UncommittedProduce.wait
+    uncommitted = UncommittedProduce(broker.replicas, context, hosted, written, timeout_ms=timeout_ms, body=body)
+    return uncommitted, UncommittedProduce.wait
 
 
 def _read_batch(frame: memoryview, position: int, partitions: Mapping[int, Partition], batches: list[Batch]) -> int:
@@ -177,7 +179,7 @@ def _read_batch(frame: memoryview, position: int, partitions: Mapping[int, Parti
         shift += 7
     end = position + size - 1
     partition = partitions.get(index)
-    # The byte behind the batch says that the partition has no tagged fields.
+    # The byte after the batch is the number of tagged fields, which must be 0.
     if partition is None or end - position <= ATTRIBUTES_LOW_BYTE or frame[end] != 0:
         return -1
     settings = partition.produce_settings

@@ -1,7 +1,7 @@
 """Produce requests with very many partitions: some of them are appended in each turn of the loop.
 
-Each portion is a request of its own for `handler.handle`. The portions are appended in the order of the request, and do
-not wait for the answers of earlier portions. The answers become one response when the last of them is there.
+`handler.handle` gets every portion as a separate request. The portions are appended in the order of the request, and do
+not wait for the answers of earlier portions. The answers become one response when the last answer is ready.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def handle_in_slices(
     if request.acks == 0:
         return responses.then(lambda _: None)
     return responses.and_then(
-        lambda made: slices.run(_encode_in_slices(deque(made), answers.continues, context.api_version))
+        lambda portions: slices.run(_encode_in_slices(deque(portions), answers.continues, context.api_version))
     )
 
 
@@ -63,7 +63,9 @@ def _append_in_portions(
     size = PortionSize(PARTITIONS_PER_TURN, PARTITIONS_PER_TURN)
     order_to_close: CloseConnection | None = None
     for portion, continues in cut(request, ("topic_data", "partition_data"), size):
-        if context.connection.is_gone:
+        # With acks=0 a client may disconnect after its last request, as in `replica/validations`. But an append after
+        # the last flush of a log would make the shutdown unclean.
+        if context.connection.is_gone and (request.acks or broker.is_stopping):
             raise CloseConnection("the client has gone before all of its records were appended")
         started = monotonic()
         try:
@@ -105,5 +107,5 @@ def _encode_in_slices(
 
 
 def _add_endpoints(whole: ProduceResponse, response: ProduceResponse) -> None:
-    known = {endpoint.node_id for endpoint in whole.node_endpoints}
-    whole.node_endpoints += [endpoint for endpoint in response.node_endpoints if endpoint.node_id not in known]
+    endpoint_ids = {endpoint.node_id for endpoint in whole.node_endpoints}
+    whole.node_endpoints += [endpoint for endpoint in response.node_endpoints if endpoint.node_id not in endpoint_ids]

@@ -1,22 +1,20 @@
 """A produce request that `shortcut` has appended while its followers have not fetched it yet (acks=all).
 
-With more than one replica, that is every request. It waits by the same rules as any other (`ottla.replica.producing`),
-but its answer is packed already. If every partition is committed, which is nearly always, those bytes are sent. If not
-(leadership was lost, too few replicas are in sync, the timeout is over), the answer is made of messages.
+With more than one replica, this is the case for every request. It waits by the same rules as other produce requests
+(`ottla.replica.producing`), but its answer is already packed. Those bytes are sent if every partition is committed,
+which is nearly always so. Otherwise (leadership was lost, too few replicas are in sync, the timeout has expired), the
+answer is made of messages.
 
-Nothing here holds a reference to the frame, so its buffer is free for the next request meanwhile.
+This module holds no reference to the frame, so its buffer is free for the next request meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ottla.broker.apis.produce.handler import LEADER_HINT_VERSION, TOPIC_ID_VERSION, add_leader_hints
-from ottla.model.deferred import Deferred
 from ottla.replica.partition import ACKS_ALL
-from ottla.replica.producing import ProduceAnswer, WaitingProduce, fill_appended
+from ottla.replica.producing import PartitionAnswer, ProduceAnswer, WaitingProduce, fill_appended
 from ottla.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -29,8 +27,9 @@ from ottla.wire.packed import PackedResponse
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
     from ottla.broker.context import RequestContext
-    from ottla.replica.manager import HostedTopic
-    from ottla.replica.parked import Parking
+    from ottla.model.deferred import Deferred
+    from ottla.model.errors import KafkaError
+    from ottla.replica.manager import HostedTopic, ReplicaManager
     from ottla.replica.partition import Partition
     from ottla.storage.log import AppendResult
 
@@ -40,20 +39,25 @@ __all__ = ["THROTTLE_POSITION", "UncommittedProduce"]
 THROTTLE_POSITION = -5
 
 
-class UncommittedProduce:
+class UncommittedProduce(WaitingProduce):
     """Stands for the request from the append on: `wait` handles it, and an error is answered for its topics."""
 
-    __slots__ = ("_body", "_hosted", "_outcomes", "_timeout_ms", "acks")
+    __slots__ = ("_body", "_context", "_hosted", "_outcomes", "_replicas", "_timeout_ms", "acks")
 
     def __init__(
         self,
+        replicas: ReplicaManager,
+        context: RequestContext,
         hosted: HostedTopic,
         outcomes: list[tuple[int, Partition, AppendResult]],
         *,
         timeout_ms: int,
         body: bytes,
     ) -> None:
+        super().__init__(replicas.parking, None, required_acks=ACKS_ALL)
         self.acks = ACKS_ALL
+        self._replicas = replicas
+        self._context = context
         self._hosted = hosted
         self._outcomes = outcomes
         self._timeout_ms = timeout_ms
@@ -65,37 +69,36 @@ class UncommittedProduce:
         data = [PartitionProduceData(index=index) for index, _, _ in self._outcomes]
         return [TopicProduceData(name=self._hosted.name, topic_id=self._hosted.topic_id, partition_data=data)]
 
-    def wait(self, context: RequestContext, broker: Broker) -> ProduceAnswer | Deferred[ProduceAnswer]:
-        answers: list[PartitionProduceResponse] = []
-        topic = TopicProduceResponse(partition_responses=answers)
-        if context.api_version >= TOPIC_ID_VERSION:
-            topic.topic_id = self._hosted.topic_id
-        else:
-            topic.name = self._hosted.name
-        response = ProduceResponse(responses=[topic])
-        on_lead_lost = None
-        if context.api_version >= LEADER_HINT_VERSION:
-            on_lead_lost = partial(add_leader_hints, response, context, broker.replicas)
-        waiting = _WaitingForReplicas(broker.replicas.parking, response, on_lead_lost=on_lead_lost, body=self._body)
-        for index, partition, result in self._outcomes:
-            answer = PartitionProduceResponse(index=index)
-            fill_appended(answer, result)
-            answers.append(answer)
-            waiting.wait_for_safety(answer, partition, result)
-        return waiting.start(self._timeout_ms)
+    def wait(self, _context: RequestContext, _broker: Broker) -> ProduceAnswer | Deferred[ProduceAnswer]:
+        for position, (_, partition, result) in enumerate(self._outcomes):
+            self.wait_for_safety(position, partition, result)
+        return self.start(self._timeout_ms)
 
+    def response_message(self) -> ProduceResponse:
+        """Made when the first partition is refused."""
+        if self._response is None:
+            answers: list[PartitionProduceResponse] = []
+            for index, _, result in self._outcomes:
+                answer = PartitionProduceResponse(index=index)
+                fill_appended(answer, result)
+                answers.append(answer)
+            topic = TopicProduceResponse(partition_responses=answers)
+            if self._context.api_version >= TOPIC_ID_VERSION:
+                topic.topic_id = self._hosted.topic_id
+            else:
+                topic.name = self._hosted.name
+            self._response = ProduceResponse(responses=[topic])
+        return self._response
 
-class _WaitingForReplicas(WaitingProduce):
-    __slots__ = ("_body",)
-
-    def __init__(
-        self, parking: Parking, response: ProduceResponse, *, on_lead_lost: Callable[[], Any] | None, body: bytes
-    ) -> None:
-        super().__init__(parking, response, required_acks=ACKS_ALL, on_lead_lost=on_lead_lost)
-        self._body = body
+    def refuse(self, answer: PartitionAnswer, error: KafkaError) -> None:
+        assert isinstance(answer, int)
+        super().refuse(self.response_message().responses[0].partition_responses[answer], error)
 
     def finish(self) -> None:
-        if self.has_errors:
-            super().finish()
-        else:
+        if not self.has_errors:
             self.unpark(PackedResponse(self._body, throttle_position=THROTTLE_POSITION))
+            return
+        response = self.response_message()
+        if self._context.api_version >= LEADER_HINT_VERSION:
+            add_leader_hints(response, self._context, self._replicas)
+        self.unpark(response)
