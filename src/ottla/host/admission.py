@@ -5,7 +5,7 @@ As in Kafka, a connection beyond `max.connections.per.ip` is accepted and closed
 connection ends. `max.connection.creation.rate` works the same way: a connection beyond the rate waits in the
 backlog for the next second.
 
-If brokers have a listener of their own, the limits of the whole node do not apply to it: a crowd of clients must not
+If brokers have their own listener, the limits of the whole node do not apply to it: a crowd of clients must not
 stop replication. For each broker connection beyond `max.connections` a client's connection is closed.
 """
 
@@ -24,7 +24,7 @@ NO_LIMITS: Mapping[str, int] = {}
 class AdmissionLimits(Value):
     connections_max: int = UNLIMITED
     connections_per_address_max: int = UNLIMITED
-    # By address, in the form of the operating system; host names have been resolved.
+    # Limits by address, in the form of the operating system; host names have been resolved.
     connections_per_address_overrides: Mapping[str, int] = NO_LIMITS
     connections_per_listener_max: Mapping[str, int] = NO_LIMITS
     connections_per_second_max: int = UNLIMITED

@@ -19,7 +19,7 @@ class ByteStream(Protocol):
     def fileno(self) -> int: ...
 
     def recv(self, size: int, flags: int, /) -> bytes:
-        """Only called with MSG_PEEK, to check whether the client has closed the connection."""
+        """Called only with MSG_PEEK, to check whether the client has closed the connection."""
 
     def recv_into(self, buffer: memoryview, /) -> int:
         """Returns 0 if the client has closed the connection."""
@@ -36,7 +36,7 @@ class ByteStream(Protocol):
 
 
 class StreamTraits(NamedTuple):
-    """What a kind of stream can do."""
+    """The capabilities of a kind of stream."""
 
     # True if `os.sendfile` may write to the descriptor. Encrypted bytes have to pass through memory.
     sends_files: bool

@@ -1,9 +1,9 @@
 """Drives one client's connection: moves bytes between a socket and the machine `ottla.wire.connection.server`.
 
-The machine cuts requests out of what is received, starts them, keeps their answers in order and says when to pause.
-This module receives, sends, and keeps the event loop's registrations in step with the machine.
+The machine cuts requests out of the received bytes, starts them, keeps their answers in order and decides when to
+pause. This module receives, sends, and keeps the event loop's registrations in step with the machine.
 
-Reading. One `recv_into` takes what the socket has into the scratch buffer that all connections of the loop share. The
+Reading. One `recv_into` reads the socket's bytes into the scratch buffer that all connections of the loop share. The
 remainder of a large frame is received into the frame's own buffer, together with the beginning of the next frame.
 
 Sending. Answers that are ready are collected while a read is worked through, and written with one system call: at
@@ -36,6 +36,10 @@ __all__ = ["Connection", "ConnectionOwner", "SharedReadState"]
 
 logger = logging.getLogger("ottla.host.connection")
 
+# After this many bytes of a connection the loop serves other connections. A client that sends faster than the node
+# works would otherwise occupy the loop for as long as it sends.
+RECEIVE_BYTES_MAX = 1024 * 1024
+
 
 class ConnectionOwner(Protocol):
     """The listener that accepted the connection."""
@@ -45,7 +49,7 @@ class ConnectionOwner(Protocol):
 
 
 class SharedReadState:
-    """What the connections of one event loop share."""
+    """The state that all connections of an event loop share."""
 
     __slots__ = ("_is_check_planned", "_scheduler", "buffers", "memory", "send_turn", "stranger_turns")
 
@@ -76,6 +80,7 @@ class Connection:
         "_closed",
         "_fd",
         "_flush_planned",
+        "_is_read_planned",
         "_is_reading",
         "_keeps_bytes",
         "_loop",
@@ -87,6 +92,7 @@ class Connection:
         "_reader",
         "_shared",
         "_stream",
+        "_waits_for_turn",
         "context",
         "last_active",
     )
@@ -133,6 +139,9 @@ class Connection:
         # Made when the client exceeds its quota for the first time.
         self._muting: Muting | None = None
         self._flush_planned = False
+        self._is_read_planned = False
+        # True while the requests of a client that has not logged in wait for their turn.
+        self._waits_for_turn = False
         self._closed = False
         self._is_reading = True
         # Called when there is something to read. A client that has not logged in waits for its turn.
@@ -197,7 +206,7 @@ class Connection:
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def _on_stranger_readable(self) -> None:
-        """As `_on_readable`, for a client that has not logged in."""
+        """Like `_on_readable`, for a client that has not logged in."""
         if not self._shared.stranger_turns.run(self._read_from_stranger):
             # The step waits for its turn, and the descriptor would be reported in every turn until then.
             self._stop_reading()
@@ -213,10 +222,10 @@ class Connection:
         self._on_readable()
 
     def _on_readable(self) -> None:
-        self.last_active = self._loop.time()
         if self._machine.is_paused:
             self._stop_reading()
             return
+        self.last_active = self._loop.time()
         try:
             self._receive()
             if self._closed:
@@ -232,6 +241,7 @@ class Connection:
     def _receive(self) -> None:
         machine = self._machine
         frames = machine.frames
+        budget = RECEIVE_BYTES_MAX
         while True:
             targets = frames.targets()
             try:
@@ -250,6 +260,10 @@ class Connection:
             machine.take_frames()
             if machine.is_paused or not (frames.has_begun_frame or self._keeps_bytes):
                 return
+            budget -= received
+            if budget <= 0:
+                self._plan_read()
+                return
             # Only the size of a large frame was requested. The rest has arrived with it and needs no turn of its own.
 
     def _after_step(self) -> None:
@@ -263,6 +277,9 @@ class Connection:
             self._stop_reading()
             if is_sent:
                 self._after_flush()
+            elif machine.may_resume and not self._waits_for_turn:
+                # The client need not read its answers yet. A pause after requests in a row ends in the next turn.
+                self._plan_responses()
 
     def _start_reading(self) -> None:
         if not self._is_reading:
@@ -276,22 +293,46 @@ class Connection:
 
     def _resume(self) -> None:
         machine = self._machine
-        if not machine.may_resume:
+        if not machine.may_resume or self._waits_for_turn:
             return
+        if machine.is_at_gate:
+            # The requests after a pause are work for a stranger, too.
+            self._waits_for_turn = True
+            self._shared.stranger_turns.run(self._resume_stranger)
+        else:
+            self._resume_now()
+
+    def _resume_stranger(self) -> None:
+        self._waits_for_turn = False
+        if self._closed or not self._machine.is_paused or not self._machine.may_resume:
+            return
+        try:
+            self._resume_now()
+        except Exception:  # noqa: BLE001 - logged there
+            self._fail()
+
+    def _resume_now(self) -> None:
+        machine = self._machine
         machine.resume()
         if self._closed:
             return
-        if not machine.is_paused and not self._is_reading:
+        if not machine.is_paused:
             self._start_reading()
-            if self._keeps_bytes:
-                # The descriptor does not become readable for bytes that the stream has read ahead.
-                self._loop.call_soon(self._read_kept_bytes)
+            # Also if it was reading: the pause may have ended in the turn in which it began.
+            self._plan_read()
         if not self._outgoing or not self._shared.send_turn.postpones(self):
             self._after_step()
 
+    def _plan_read(self) -> None:
+        """Reads on in the next turn: the descriptor does not become readable for bytes that the stream keeps."""
+        if self._keeps_bytes and not self._is_read_planned:
+            self._is_read_planned = True
+            self._loop.call_soon(self._read_kept_bytes)
+
     def _read_kept_bytes(self) -> None:
+        self._is_read_planned = False
         if not self._closed:
-            self._on_readable()
+            self._reader()
 
     # -- answering -------------------------------------------------------------------------------------------------
 
@@ -319,7 +360,8 @@ class Connection:
         """Bytes were sent after a wait. Called by the outbox."""
         if self._closed:
             return
-        self.last_active = self._loop.time()
+        # It may be in the future: see `mute`.
+        self.last_active = max(self.last_active, self._loop.time())
         if self._machine.is_paused:
             if not self._outgoing:
                 self._after_flush()
@@ -353,15 +395,15 @@ class Connection:
             if self._machine.is_paused and not self._closed:
                 self._resume()
         except Exception:  # noqa: BLE001 - logged there
-            # The frames behind the one that failed are lost, and so is the position in the stream.
+            # The frames after the failed frame are lost, and so is the position in the stream.
             self._fail()
 
     def _after_flush(self) -> None:
         """All answers so far are sent: closes a paused connection that is ending, and resumes any other."""
         if self._machine.is_ending:
             self._close_if_finished()
-        elif self._machine.is_paused and self._machine.may_resume:
-            # Not at once: requests that were received earlier would be handled ever deeper in the stack.
+        elif self._machine.is_paused and self._machine.may_resume and not self._waits_for_turn:
+            # Planned for later: handling earlier requests at once would nest ever deeper in the stack.
             self._plan_responses()
 
     def _close_if_finished(self) -> None:

@@ -26,7 +26,7 @@ logger = logging.getLogger("ottla.host.followed_limits")
 
 
 class FollowedLimits:
-    """`limits` are those of the newest configuration; overrides of named hosts follow once they are resolved."""
+    """`limits` are the limits of the newest configuration; overrides of named hosts follow when they are resolved."""
 
     def __init__(self, config: BrokerConfig, workers: Workers) -> None:
         self._workers = workers

@@ -1,9 +1,9 @@
 """One heap of the C library for all threads of a node.
 
-glibc gives nearly every thread a heap of its own, and a heap keeps freed memory: up to two megabytes in each worker
-that has read a large piece of a file once. With a dozen workers the memory of a node would grow for hours, although no
-object is leaked. The threads of a node rarely allocate at the same time (the interpreter's lock), so one heap is as
-fast, and memory that one thread has freed is used by the next.
+glibc gives nearly every thread its own heap, and a heap keeps freed memory: up to two megabytes in each worker that has
+read a large piece of a file once. With a dozen workers the memory of a node would grow for hours, although no object is
+leaked. The threads of a node rarely allocate at the same time (the interpreter's lock), so one heap is as fast, and
+memory that one thread has freed is reused by other threads.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ARENAS_MAX = -8
 
 
 def share_one_heap() -> bool:
-    """To be called before the first thread starts. False if the C library is not glibc: then nothing changes."""
+    """Must be called before the first thread starts. Has no effect, and returns False, without glibc."""
     if not sys.platform.startswith("linux"):
         return False
     import ctypes

@@ -32,7 +32,7 @@ __all__ = ["BindError", "Listener", "SocketOptions", "bind"]
 
 logger = logging.getLogger("ottla.host.listener")
 
-# The most connections accepted in one turn of the loop, before it serves the open ones.
+# The most connections accepted in one turn of the loop, before it serves open connections.
 ACCEPTS_PER_TURN = 64
 # No further connection is accepted in a turn after this time: one with TLS takes some 0.1 ms.
 ACCEPT_SECONDS_PER_TURN = 0.0005
@@ -50,7 +50,7 @@ IDLE_SWEEP_SECONDS_MAX = 30.0
 
 REFUSAL_LINES_PER_SECOND = 5
 
-# The most connections held because of their rate; further ones are closed at once.
+# The most connections held because of their rate; further connections are closed at once.
 HELD_CONNECTIONS_MAX = 256
 
 
@@ -174,6 +174,9 @@ class Listener:
             self._accepting = False
             self._loop.remove_reader(self._socket.fileno())
         self._socket.close()
+        if self._tls is not None:
+            # A handshake that completes later would open a connection that is read.
+            self._tls.close()
         for connection in list(self._connections):
             connection.stop_reading()
 
@@ -193,8 +196,8 @@ class Listener:
         if reason is not None:
             self._broker.statistics.frames_refused += 1
             if (suppressed := self._refusals.admit()) is not None:
-                more = f" ({suppressed} similar lines suppressed)" if suppressed else ""
-                logger.warning("closed the connection %s: %s%s", context.connection_id, reason, more)
+                suffix = f" ({suppressed} similar lines suppressed)" if suppressed else ""
+                logger.warning("closed the connection %s: %s%s", context.connection_id, reason, suffix)
 
     # -- accepting -------------------------------------------------------------------------------------------------
 
@@ -226,7 +229,7 @@ class Listener:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                # Out of descriptors or memory: open connections are served, new ones wait in the backlog.
+                # Out of descriptors or memory: open connections are served, new connections wait in the backlog.
                 if (suppressed := self._refusals.admit()) is not None:
                     logger.warning("cannot accept connections now: %s (%d similar lines suppressed)", error, suppressed)
                 self._pause_accepting()
@@ -338,9 +341,9 @@ class Listener:
                 address=host, listener=self.info.name, mechanism="TLS", principal=None, reason=reason
             )
         if (suppressed := self._refusals.admit()) is not None:
-            more = f" ({suppressed} similar lines suppressed)" if suppressed else ""
+            suffix = f" ({suppressed} similar lines suppressed)" if suppressed else ""
             name = self.info.name
-            logger.warning("no TLS connection of %s:%d to the listener %s: %s%s", host, port, name, reason, more)
+            logger.warning("no TLS connection of %s:%d to the listener %s: %s%s", host, port, name, reason, suffix)
 
     def _set_options(self, accepted: socket.socket) -> None:
         accepted.setblocking(False)
@@ -359,7 +362,7 @@ class Listener:
         self._sweep = self._loop.call_later(delay, self._close_idle)
 
     def _close_idle(self) -> None:
-        """Closes connections without traffic for connections.max.idle.ms, including half-open and stuck ones."""
+        """Closes connections without traffic for connections.max.idle.ms, including half-open and stuck connections."""
         assert self._idle_seconds_max is not None
         oldest_allowed = self._loop.time() - self._idle_seconds_max
         for connection in [idle for idle in self._connections if idle.last_active < oldest_allowed]:
@@ -371,7 +374,7 @@ class Listener:
 
 
 def _logins(broker: Broker, info: ListenerInfo) -> Logins | None:
-    """Most nodes have no listener with logins, and do not import the mechanisms."""
+    """The logins of a listener. The mechanisms are imported only if it has logins, which most nodes do not use."""
     if not info.security_protocol.startswith("SASL_"):
         return None
     from ottla.broker.authentication.logins import Logins
@@ -380,7 +383,7 @@ def _logins(broker: Broker, info: ListenerInfo) -> Logins | None:
 
 
 def _read_key_document(url: str, timeout_seconds: float) -> bytes:
-    """The module is imported only where an identity provider is asked: it brings HTTP along."""
+    """Reads keys from an identity provider. The module is imported on first use, because it imports HTTP."""
     from ottla.host.key_documents import read_key_document
 
     return read_key_document(url, timeout_seconds)

@@ -1,8 +1,8 @@
 """The layout of a cluster on one machine: a directory and a few settings per node.
 
 Node i (from 1) keeps its files under `DIR/node-i/`: its `node.properties`, its `node.pid` while it runs, and its logs
-in `data/`. All nodes are brokers. The first three are controllers too, or only the first in a smaller cluster, because
-two controllers tolerate no more failures than one. `ottla up` and `ottla.testing` build on this.
+in `data/`. All nodes are brokers. The first three nodes are also controllers, or only the first node in a smaller
+cluster, because two controllers tolerate no more failures than one. `ottla up` and `ottla.testing` build on this.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def node_properties(
 ) -> dict[str, str]:
     """The properties of node `node_id` of `len(ports)` nodes; `settings` take precedence.
 
-    `host` is the address for clients to reach, `advertised` the one that they are told. Controllers are reached by the
-    nodes of this machine only. `node_ports` makes a secured cluster, whose nodes have these ports for each other.
+    `host` is the address to listen on for clients, `advertised` the address in metadata. Only nodes of this machine
+    reach the controllers. `node_ports` makes a secured cluster, whose nodes use these ports for each other.
     """
     port, is_controller = ports[node_id - 1], node_id <= len(controller_ports)
     controller_port = controller_ports[node_id - 1] if is_controller else 0
@@ -102,7 +102,7 @@ def node_properties(
 
 
 def _replication(nodes: int) -> dict[str, str]:
-    """Every topic has three replicas, or one on each of fewer nodes; with three, a node may be lost.
+    """The replication settings: three replicas, or one on each of fewer nodes. With three, a node may be lost.
 
     Kafka's default for internal topics is three replicas, which is impossible with fewer nodes. Its default for other
     topics is one replica, so that the loss of a node would make some partitions unavailable.
@@ -151,7 +151,7 @@ def format_controllers(nodes: Sequence[Mapping[str, str]], *, credentials: Seque
     controllers = [config for config in configs if config.is_controller]
     existing = [read_meta_properties(files, directory) for config in configs for directory in config.log_dirs]
     if any(meta is not None for meta in existing):
-        # A broker that has lost its directory asks the controllers. A controller that has lost it refuses to start.
+        # A broker without its directory asks the controllers. A controller without its directory refuses to start.
         return
     system_random = random.SystemRandom()
     cluster_id = str(Uuid.random(system_random))

@@ -37,13 +37,13 @@ def set_up_logging(*, level: str = "INFO", file: str | None = None, line_format:
 class RateLimit:
     """Admits a few lines per second and counts the suppressed ones, for lines that any client can cause."""
 
-    __slots__ = ("_clock", "_left", "_lines_per_second", "_second", "_suppressed")
+    __slots__ = ("_clock", "_lines_left", "_lines_per_second", "_second", "_suppressed")
 
     def __init__(self, clock: Clock, *, lines_per_second: int) -> None:
         self._clock = clock
         self._lines_per_second = lines_per_second
         self._second = -1
-        self._left = 0
+        self._lines_left = 0
         self._suppressed = 0
 
     def admit(self) -> int | None:
@@ -51,11 +51,11 @@ class RateLimit:
         second = int(self._clock.monotonic())
         if second != self._second:
             self._second = second
-            self._left = self._lines_per_second
-        if self._left == 0:
+            self._lines_left = self._lines_per_second
+        if self._lines_left == 0:
             self._suppressed += 1
             return None
-        self._left -= 1
+        self._lines_left -= 1
         suppressed, self._suppressed = self._suppressed, 0
         return suppressed
 

@@ -6,7 +6,8 @@ portions of a few milliseconds with the node's work in between. All scrapes that
 text, so that many scrapers cost no more than two.
 
 All resources are bounded, because the port may be open to many clients. When there are too many connections, the oldest
-one that has not sent its request is closed, so that half-sent requests do not keep scrapers out.
+one that has not sent its request is closed, so that half-sent requests do not keep scrapers out. The same holds for TLS
+handshakes that are not complete.
 """
 
 from __future__ import annotations
@@ -126,10 +127,11 @@ class MetricsEndpoint:
             self._loop.remove_reader(self._socket.fileno())
             self._loop.call_later(ACCEPT_RETRY_SECONDS, self._accept_again)
             return
-        handshakes = 0 if self._tls is None else self._tls.handshakes
-        if handshakes >= CONNECTIONS_MAX or (len(self._connections) >= CONNECTIONS_MAX and not self._evict()):
+        if len(self._connections) >= CONNECTIONS_MAX and not self._evict():
             accepted.close()
             return
+        if self._tls is not None and self._tls.handshakes >= CONNECTIONS_MAX:
+            self._tls.close_oldest_handshake()
         accepted.setblocking(False)
         if self._tls is None:
             self._open(accepted)
@@ -203,7 +205,7 @@ class _Rendering:
         self._end("200 OK", self._collected)
 
     def _fail(self, defect: Exception) -> None:
-        """A defect fails these scrapes only."""
+        """Fails only these scrapes after a defect."""
         logger.error("a scrape failed", exc_info=defect)
         self._end("500 Internal Server Error", [b"the metrics cannot be read\n"])
 
@@ -235,7 +237,7 @@ class _HttpConnection:
         self._stream = accepted
         self._endpoint = endpoint
         self._received = bytearray()
-        # The buffers of the answer, shared with other scrapes, and the number of those that are sent.
+        # The buffers of the answer, shared with other scrapes, and the number of sent buffers.
         self._unsent: list[bytes | memoryview] = []
         self._sent = 0
         self._with_body = True

@@ -21,7 +21,7 @@ __all__ = ["NodePages"]
 
 
 class NodePages:
-    """The tables of metrics are imported with the first scrape, so that a node without scrapes does not load them."""
+    """The pages. The tables of metrics are imported with the first scrape, so that other nodes do not load them."""
 
     def __init__(
         self,

@@ -58,7 +58,7 @@ __all__ = ["NodeProcess", "StartError", "address"]
 
 logger = logging.getLogger("ottla.host.node_process")
 
-# How long pending answers may delay a stop; parked fetches would wait for their full time.
+# The time that pending answers may delay a stop; parked fetches would wait for their full time.
 DRAIN_SECONDS_MAX = 0.25
 DRAIN_POLL_SECONDS = 0.01
 
@@ -124,7 +124,7 @@ class NodeProcess:
         )
         self._bound: list[tuple[socket.socket, ListenerInfo]] = []
         self._listeners: list[Listener] = []
-        # By the name of the listener; without those that do not encrypt.
+        # The listeners with TLS, by name.
         self._tls: dict[str, TlsListener] = {}
         self._tls_reload: TlsReload | None = None
         memory = RequestMemory(
@@ -187,10 +187,8 @@ class NodeProcess:
         logger.info("node %d is stopping", self._config.node_id)
         # A node that is starting cannot stop cleanly: `_on_started` continues from here. But the wait for a remote
         # controller may take long, so it is interrupted.
-        if self._started:
+        if self._started or (self._lifecycle is not None and self._lifecycle.waits_for_controller):
             self._leave()
-        elif self._lifecycle is not None and self._lifecycle.waits_for_controller:
-            self._stop_serving()
 
     def _on_lifeline(self) -> None:
         assert self._lifeline is not None
@@ -248,7 +246,7 @@ class NodeProcess:
             self._loop.call_later(self._config.server_max_startup_time_ms / 1000, self._on_startup_time_over)
 
     def _open_peers(self) -> None:
-        """Raises ConfigError if this node cannot be a client of others."""
+        """Raises ConfigError if this node cannot be a client of other nodes."""
         workers = self._workers.lane(Lane.PEER_LOGINS)
         between_brokers = security_between_brokers(self._config, workers)
         of_controllers = security_of_controllers(self._config, workers)
@@ -388,17 +386,18 @@ class NodeProcess:
             silent.close("max.connections is reached and a broker needs a connection")
 
     def _follow_tls(self, broker: Broker) -> None:
-        if not self._tls:
+        connections = [peers for peers in (self._peers, self._controller_peers) if peers is not None]
+        peers = [peers.security for peers in connections if peers.security is not None]
+        if not self._tls and all(security.context is None for security in peers):
             return
         from ottla.host.tls_reload import TlsReload
 
-        peers = [peers.security for peers in (self._peers, self._controller_peers) if peers is not None]
         reload = self._tls_reload = TlsReload(
             loop=self._loop,
             workers=self._workers,
             config=broker.config,
             listeners=self._tls,
-            peers=[security for security in peers if security is not None],
+            peers=peers,
         )
         broker.config_checks.append(reload.check)
         broker.on_config_changed.append(reload.follow)
@@ -429,7 +428,7 @@ class NodeProcess:
         self._loop.stop()
 
     def _on_fatal(self, error: BaseException) -> None:
-        """The node cannot continue (its metadata log failed): stops without the clean-shutdown marker."""
+        """Stops without the clean-shutdown marker, because the node cannot continue (its metadata log failed)."""
         logger.critical("node %d cannot continue: %s", self._config.node_id, error)
         self._end_with(error)
 

@@ -38,8 +38,9 @@ REGION_COPIED_MAX = 64 * 1024
 # The most bytes that are gathered for one send. They stay in memory if the socket does not accept them.
 GATHERED_BYTES_MAX = 256 * 1024
 
-# Pages are read into memory and sent in runs of this size.
+# Pages are read into memory and sent in runs of this size. The disk reads the next two while a run is sent.
 REGION_RUN = 1024 * 1024
+REGION_AHEAD = 2 * REGION_RUN
 
 # The most bytes that a connection sends before the loop serves other connections. A few readers of old records would
 # otherwise keep every producer waiting: each of them takes a millisecond for about this many bytes.
@@ -57,7 +58,7 @@ class OutboxOwner(Protocol):
         """Reports how long bytes have waited for the socket."""
 
     def outbox_failed(self, reason: str | None) -> None:
-        """Nothing more can be sent. `reason` is a sentence, or None if the client has disconnected."""
+        """Called when sending has failed. `reason` is a sentence, or None if the client has disconnected."""
 
 
 class _NoOwner:
@@ -196,24 +197,13 @@ class Outbox:
     def _send_buffers(self) -> int:
         """Sends the buffers at the head of the queue with one call. Returns 0 if it has to wait for the disk."""
         outgoing, parts = self._outgoing, self._parts
-        first = parts[0]
-        if len(parts) == 1 and not isinstance(first, FileRegion):
-            sent = self._stream.send(first)
-            outgoing.unsent_bytes -= sent
-            if sent == len(first):
-                parts.popleft()
-            else:
-                parts[0] = memoryview(first)[sent:]
-            return sent
-        if not outgoing.has_regions and outgoing.unsent_bytes <= JOINED_MAX:
+        if len(parts) == 1:
+            is_joined = not isinstance(parts[0], FileRegion)
+        else:
             # Joining a few small answers is cheaper than passing each of them to the kernel.
-            joined = b"".join(parts)  # type: ignore[arg-type]
-            sent = self._stream.send(joined)
-            outgoing.unsent_bytes -= sent
-            parts.clear()
-            if sent < len(joined):
-                parts.append(memoryview(joined)[sent:])
-            return sent
+            is_joined = not outgoing.has_regions and outgoing.unsent_bytes <= JOINED_MAX
+        if is_joined:
+            return outgoing.send_joined(self._stream.send)
         buffers, flags = self._gather()
         if not buffers:
             return 0
@@ -280,7 +270,7 @@ class Outbox:
             self._region_warm_until = end
         descriptor, file_descriptor = self._fd, file.fileno()
         try:
-            # When a call sends less than asked, a client that reads at the same time has usually made room for more.
+            # After a call that sends less than requested, a client that reads meanwhile has usually made room for more.
             while position < end:
                 sent = os.sendfile(descriptor, file_descriptor, position, end - position)
                 if sent == 0:
@@ -296,7 +286,7 @@ class Outbox:
         return position - start
 
     def _fail_short(self, region: FileRegion) -> None:
-        """The response has announced bytes that the file does not have. The stream cannot continue."""
+        """Fails the stream, because the response has announced bytes that the file does not have."""
         on_short_file = self._world.files.on_short_file
         if on_short_file is not None:
             on_short_file(region.file.path)
@@ -331,4 +321,5 @@ def _is_in_memory(file: File, position: int, length: int) -> bool:
 
 
 def _bring_into_memory(file: File, position: int, length: int) -> int:
+    file.read_ahead(position + length, REGION_AHEAD)
     return len(file.read(position, length))

@@ -2,8 +2,8 @@
 
     resolving, connecting, TLS handshake, login, open, closed
 
-The handshake and the login are there where the other node's listener demands them (`peer_security`). The time-out of
-the set-up covers everything up to the end of the handshake. The login is a request as any other.
+The handshake and the login take place if the other node's listener demands them (`peer_security`). The time-out of the
+set-up covers all steps up to the end of the handshake. The login is an ordinary request.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ RELOGIN_SECONDS_MIN = 1.05
 
 
 class PeerConnection:
-    """One socket: connecting, then open, then closed."""
+    """One connection: its socket is connecting, then open, then closed."""
 
     def __init__(
         self,
@@ -120,12 +120,12 @@ class PeerConnection:
     def was_connected(self) -> bool:
         return self._connected
 
-    def send(self, asked: AskedRequest, timeout_ms: int) -> None:
+    def send(self, pending: AskedRequest, timeout_ms: int) -> None:
         if self._closed:
-            asked.fail(PeerUnreachable(f"cannot connect to {self.endpoint}"))
+            pending.fail(PeerUnreachable(f"cannot connect to {self.endpoint}"))
             return
-        asked.timer = self._loop.call_later(timeout_ms / 1000, self._on_no_answer, timeout_ms)
-        self._machine.send(asked)
+        pending.timer = self._loop.call_later(timeout_ms / 1000, self._on_no_answer, timeout_ms)
+        self._machine.send(pending)
         self._flush()
 
     def _on_no_answer(self, timeout_ms: int) -> None:
@@ -210,7 +210,7 @@ class PeerConnection:
 
         reason = explain_client_failure(error, self.endpoint.host)
         if not self._machine.is_open:
-            # With TLS 1.3 a client learns only here that its certificate was refused.
+            # With TLS 1.3 a refused certificate is reported to the client only here.
             self.failure = reason
         self.close(reason)
 
@@ -259,8 +259,7 @@ class PeerConnection:
         try:
             while parts:
                 # A request has no regions of files.
-                data = parts[0] if len(parts) == 1 else b"".join(parts)  # type: ignore[arg-type]
-                outgoing.sent(stream.send(data))  # type: ignore[arg-type]
+                outgoing.send_joined(stream.send)
         except (BlockingIOError, InterruptedError):
             pass
         except OSError as error:
@@ -313,7 +312,7 @@ class PeerConnection:
             self._flush()
             if self._relogin_timer is None and machine.session_ms:
                 self._plan_relogin()
-            # A stream with TLS is read until it says that it holds no more bytes.
+            # A stream with TLS is read until it reports that it holds no more bytes.
             if self._context is None and not frames.has_begun_frame:
                 return
             # Only the size of a large frame was requested. The rest has arrived with it and needs no turn of its own.

@@ -43,7 +43,7 @@ OAUTHBEARER = "OAUTHBEARER"
 _URL = "sasl.oauthbearer.token.endpoint.url"
 _CALLBACK = "sasl.login.callback.handler.class"
 _CLASSES = "org.apache.kafka.common.security.oauthbearer."
-# What these classes do is decided by the other settings.
+# Kafka's classes, which are accepted without an effect, because other settings select the token.
 _KAFKAS_CALLBACKS = frozenset(
     _CLASSES + name
     for name in (
@@ -53,7 +53,7 @@ _KAFKAS_CALLBACKS = frozenset(
     )
 )
 TIMEOUT_SECONDS = 10.0
-# A token that expires sooner is not used when the next one cannot be fetched.
+# A token that expires sooner is not used when the next token cannot be fetched.
 REMAINING_MS_MIN = 2_000
 
 
@@ -113,7 +113,7 @@ class PeerTokens:
 
 
 def peer_tokens(settings: ListenerSettings, options: Mapping[str, str], workers: Workers | None) -> PeerTokens:
-    """`options` are those of the login module. Raises ConfigError with what is missing or not allowed."""
+    """`options` are the options of the login module. Raises ConfigError for a missing or forbidden setting."""
     callback = settings.get(_CALLBACK, OAUTHBEARER)
     if callback is not None and callback not in _KAFKAS_CALLBACKS:
         key = settings.source(_CALLBACK, OAUTHBEARER)
@@ -184,7 +184,7 @@ def _credentials(settings: ListenerSettings, options: Mapping[str, str], url: st
 
 
 def _read_token(path: str) -> ClientToken:
-    """Read again for every token: another program may replace the file."""
+    """Reads the file again for every token, because another program may replace it."""
     try:
         with open(path, encoding="utf-8") as file:
             text = file.read(TOKEN_BYTES_MAX).strip()
@@ -197,7 +197,7 @@ def _read_token(path: str) -> ClientToken:
 
 
 def _request_token(credentials: ClientCredentials) -> ClientToken:
-    """One attempt: the connection is made again, after a pause, if the login fails."""
+    """Makes one attempt. If the login fails, a later connection tries again after a pause."""
     from ottla.host.http_requests import HttpRefused, fetch_document
 
     headers, form = grant_request(credentials)

@@ -35,12 +35,12 @@ _LARGE_BUFFERS_MAX = 4
 _SPECS = cast(Mapping[int, ApiSpec], API_SPECS)
 
 
-# Endpoints whose last failure is kept, so that it is logged once.
+# The number of endpoints whose last failure is kept, so that it is logged once.
 FAILURES_KEPT_MAX = 1000
 
 
 class PeerSettings(NamedTuple):
-    """How connections are made."""
+    """The settings of connections to peers."""
 
     setup_timeout_ms: int = 10_000
     # The limit of this timeout, which doubles after every failed attempt (KIP-601).
@@ -81,12 +81,12 @@ class PeerConnections:
         self, endpoint: Endpoint, request: Message, *, purpose: str, timeout_ms: int, version_max: int = 32767
     ) -> Deferred[Message]:
         deferred: Deferred[Message] = Deferred()
-        asked = AskedRequest(request, _SPECS[request.API_KEY], version_max, deferred)
+        pending = AskedRequest(request, _SPECS[request.API_KEY], version_max, deferred)
         try:
             connection = self._connections.get((endpoint, purpose)) or self._open(endpoint, purpose)
         except OSError as error:
             return Deferred.failed(PeerUnreachable(f"{endpoint}: {error}"))
-        connection.send(asked, timeout_ms)
+        connection.send(pending, timeout_ms)
         return deferred
 
     def disconnect(self, endpoint: Endpoint, *, purpose: str) -> None:

@@ -55,7 +55,7 @@ def _memory() -> tuple[int, int]:
 
 def _open_files() -> int:
     try:
-        # Without the descriptor of the listing itself.
+        # The descriptor of the listing itself is not counted.
         return len(os.listdir(_DESCRIPTORS)) - 1
     except OSError:
         return 0

@@ -1,8 +1,8 @@
 """The providers of references in a node's own properties file: files and environment variables of this machine.
 
 `${file:PATH:KEY}` is a line of another properties file, `${dir:PATH:FILE}` the content of a file, as Kubernetes mounts
-secrets, and `${env:NAME}` a variable of the environment. `config.providers` is not needed; Kafka's own lines are
-understood, so that a server.properties with them is read as it is:
+secrets, and `${env:NAME}` a variable of the environment. `config.providers` is optional; Kafka's own lines are
+accepted, so that a server.properties with them is read unchanged:
 
     config.providers=secrets
     config.providers.secrets.class=org.apache.kafka.common.config.provider.FileConfigProvider
@@ -53,12 +53,12 @@ def own_config(properties: Mapping[str, str]) -> BrokerConfig:
 
 def resolve_own_file(properties: Mapping[str, str]) -> Resolved:
     """Resolves the references of a file that belongs to this process. Raises ReferenceFailed."""
-    rest = {
+    own_properties = {
         key: text
         for key, text in properties.items()
         if key != _PROVIDERS_KEY and not key.startswith(f"{_PROVIDERS_KEY}.")
     }
-    return resolve_references(rest, _providers(properties))
+    return resolve_references(own_properties, _providers(properties))
 
 
 def _providers(properties: Mapping[str, str]) -> dict[str, Lookup]:
@@ -68,8 +68,10 @@ def _providers(properties: Mapping[str, str]) -> dict[str, Lookup]:
         wanted = properties.get(f"{prefix}class")
         kind = name if wanted is None else _JAVA_CLASSES.get(wanted.strip())
         if kind not in ("file", "env", "dir"):
-            known = ", ".join(class_name.removeprefix(_JAVA_PACKAGE) for class_name in _JAVA_CLASSES)
-            raise ReferenceFailed(f"{prefix}class is {wanted or 'missing'}: there are {known} of {_JAVA_PACKAGE[:-1]}.")
+            class_names = ", ".join(class_name.removeprefix(_JAVA_PACKAGE) for class_name in _JAVA_CLASSES)
+            raise ReferenceFailed(
+                f"{prefix}class is {wanted or 'missing'}: there are {class_names} of {_JAVA_PACKAGE[:-1]}."
+            )
         providers[name] = _limited(kind, properties, prefix)
     return providers
 
@@ -106,7 +108,7 @@ def _from_environment(path: str, key: str, *, allowed: re.Pattern[str] | None = 
 
 def _read(path: str, allowed: tuple[str, ...]) -> str:
     real = os.path.realpath(path)
-    if allowed and not any(real == each or real.startswith(each.rstrip("/") + "/") for each in allowed):
+    if allowed and not any(real == root or real.startswith(root.rstrip("/") + "/") for root in allowed):
         raise ReferenceFailed("the file is not in allowed.paths.")
     try:
         with open(real, "rb") as file:

@@ -30,7 +30,7 @@ _KEEP_SIZE = 1
 def room_for(descriptor: int, end: int) -> int:
     """Reserves room beyond `end`; returns the position up to which no further call is needed.
 
-    Never fails: a file system without support is not asked again, and a full disk will show in the next write.
+    Never fails: a file system without support is not tried again, and the next write reports a full disk.
     """
     fallocate = _fallocate()
     step = min(max(end >> _STEP_SHIFT, STEP_BYTES), STEP_BYTES_MAX)

@@ -17,7 +17,7 @@ _NOT_FOUND = 404
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """A redirection would take the password to another server."""
+    """Refuses redirections, which would send the password to another server."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
@@ -27,8 +27,8 @@ def ask_registry(urls: Sequence[str], user_info: str, timeout_seconds: float, pa
     """The answer of the first registry of the list that has one; None for 404. Raises OSError."""
     failure = "no address"
     opener = build_opener(_NoRedirects)
-    for given in urls:
-        url, login = _without_login(given, user_info)
+    for address in urls:
+        url, login = _without_login(address, user_info)
         headers = {"Accept": "application/json"}
         if login:
             headers["Authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"

@@ -1,6 +1,6 @@
 """The files and settings of a secured cluster on one machine: `ottla up --secure`.
 
-    DIR/ca.pem                  what clients trust
+    DIR/ca.pem                  the certificate of the authority, which clients trust
     DIR/client.properties       for Kafka's tools and `--command-config`: addresses, trust, certificate and first user
     DIR/librdkafka.properties   the same for librdkafka
     DIR/client.pem              a client's key and certificate
@@ -45,13 +45,13 @@ CLIENTS, NODES, CONTROLLER = "CLIENTS", "NODES", "CONTROLLER"
 _NODE_NAME = "ottla-node"
 _AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _LOGIN_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
-# Certificates are valid for 820 days; older ones than this are renewed by a start.
+# Certificates are valid for 820 days; a start renews certificates that are older than this.
 _RENEWAL_SECONDS = 600 * 24 * 3600.0
 _PASSWORD_BYTES = 24
 
 
 def is_secured(data: str) -> bool:
-    """Whether the cluster in this directory was made with `make_files`."""
+    """True if the cluster in this directory was created with `make_files`."""
     return os.path.exists(_path(data, "secure", "authority.key"))
 
 

@@ -1,4 +1,4 @@
-"""Bounds the work for strangers, clients that have not proven who they are, to a short time in each turn of the loop.
+"""Bounds the work for strangers, clients that are not authenticated, to a short time in each turn of the loop.
 
 Any client can ask for a TLS handshake, which computes for a third of a millisecond, and can send its login byte by
 byte. When a turn has spent its time on such work, further steps wait in a queue, and connections that are open are
@@ -54,7 +54,7 @@ class StrangerTurns:
         waiting = self._waiting
         self._is_planned = bool(waiting)
         if waiting:
-            # Before the steps: an exception in one of them must not end the turns.
+            # Planned before the steps, because an exception in a step must not end the turns.
             self._scheduler.call_soon(self._begin_turn)
         while waiting and self._seconds_left > 0:
             self._run(waiting.popleft())

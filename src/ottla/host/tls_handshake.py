@@ -36,7 +36,8 @@ class Handshakes:
     def __init__(self, loop: EventLoop, turns: StrangerTurns) -> None:
         self._loop = loop
         self.turns = turns
-        self._running: set[_Handshake] = set()
+        # In the order in which they began.
+        self._running: dict[_Handshake, None] = {}
 
     def __len__(self) -> int:
         return len(self._running)
@@ -50,14 +51,20 @@ class Handshakes:
             accepted.close()
             on_failed(None)
             return
-        self._running.add(_Handshake(self._loop, wrapped, self, on_done, on_failed))
+        self._running[_Handshake(self._loop, wrapped, self, on_done, on_failed)] = None
 
     def close(self) -> None:
         for handshake in list(self._running):
             handshake.fail(None)
 
+    def close_oldest(self) -> None:
+        """Closes the connection whose handshake began first."""
+        for handshake in self._running:
+            handshake.fail(None)
+            return
+
     def ended(self, handshake: _Handshake) -> None:
-        self._running.discard(handshake)
+        self._running.pop(handshake, None)
 
 
 class _Handshake:

@@ -5,7 +5,6 @@ New handshakes use the newest context. Connections that are open keep theirs, so
 
 from __future__ import annotations
 
-import os
 import ssl
 from calendar import timegm
 from collections.abc import Callable
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.broker.context import ANONYMOUS, Principal
 from ottla.host.tls_handshake import Handshakes
-from ottla.host.tls_settings import listener_properties, listener_tls_settings
+from ottla.host.tls_settings import file_stamps, listener_properties, listener_tls_settings
 from ottla.host.tls_stream import TlsStream
 from ottla.tls.certificates import Certificate, DerError, parse_certificate
 from ottla.tls.ciphers import is_allowed
@@ -39,13 +38,13 @@ OnFailed = Callable[[str | None], object]
 
 
 class LoadedTls(NamedTuple):
-    """The settings of a listener, and what was read from its stores."""
+    """The settings of a listener, and the content of its stores."""
 
     settings: TlsSettings
     context: ssl.SSLContext
     # The listener's own.
     certificate: Certificate
-    # Of the files at the time of reading.
+    # The stamps of the files at the time of reading.
     stamps: tuple[object, ...]
 
 
@@ -64,20 +63,20 @@ class TlsListener:
     def load(self, config: BrokerConfig) -> LoadedTls:
         """Reads the stores of a configuration; blocks. Raises TlsError."""
         settings = listener_tls_settings(config, self.name)
-        # Before the files are read: a file that changes meanwhile is read again.
-        stamps = _stamps(settings)
+        # The stamps are taken before the files are read, so that a file that changes meanwhile is read again.
+        stamps = file_stamps(settings)
         context = server_context(settings)
         material = read_key(settings)
         assert material is not None, "checked with the context"
         return LoadedTls(settings, context, parse_certificate(_first_certificate(material.chain)), stamps)
 
     def differs(self, config: BrokerConfig) -> bool:
-        """True if the settings are others, or one of their files has changed."""
+        """True if the settings or one of their files have changed."""
         settings = listener_tls_settings(config, self.name)
-        return settings != self._loaded.settings or _stamps(settings) != self._loaded.stamps
+        return settings != self._loaded.settings or file_stamps(settings) != self._loaded.stamps
 
     def check(self, loaded: LoadedTls, config: BrokerConfig) -> None:
-        """Raises TlsError if clients that know the present certificate may refuse the new one (KIP-226)."""
+        """Raises TlsError if clients that accept the current certificate may refuse the new one (KIP-226)."""
         old, new = self._loaded.certificate, loaded.certificate
         if not config.ssl_allow_dn_changes and canonical_name(new) != canonical_name(old):
             raise TlsError(
@@ -94,22 +93,22 @@ class TlsListener:
             )
 
     def use(self, loaded: LoadedTls) -> None:
-        """New connections have these settings."""
+        """Uses these settings for new connections."""
         self._loaded = loaded
 
     @property
     def expires(self) -> str:
-        """When the certificate expires, as YYYYMMDDHHMMSSZ."""
+        """The time at which the certificate expires, as YYYYMMDDHHMMSSZ."""
         return self._loaded.certificate.not_after
 
     @property
     def expires_seconds(self) -> float:
-        """When the certificate expires, in seconds since 1970."""
+        """The time at which the certificate expires, in seconds since 1970."""
         return float(timegm(strptime(self.expires[:14], "%Y%m%d%H%M%S")))
 
     @property
     def handshakes(self) -> int:
-        """Connections whose handshake is not complete."""
+        """The number of connections whose handshake is not complete."""
         return len(self._handshakes)
 
     def begin(self, accepted: socket.socket, on_open: OnOpen, on_failed: OnFailed) -> None:
@@ -125,6 +124,9 @@ class TlsListener:
                 on_open(TlsStream(connected), principal)
 
         self._handshakes.begin(accepted, self._loaded.context, on_done, on_failed)
+
+    def close_oldest_handshake(self) -> None:
+        self._handshakes.close_oldest()
 
     def close(self) -> None:
         self._handshakes.close()
@@ -147,18 +149,6 @@ class TlsListener:
 
 class _Refused(Exception):
     """The handshake is complete, but the connection is not accepted."""
-
-
-def _stamps(settings: TlsSettings) -> tuple[object, ...]:
-    return tuple(_stamp(path) for path in settings.files)
-
-
-def _stamp(path: str) -> object:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
 
 
 def _first_certificate(chain: bytes) -> bytes:

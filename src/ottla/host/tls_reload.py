@@ -1,7 +1,7 @@
-"""Exchanges the certificates of a running node: after a change of its settings, and when a file of a store has changed.
+"""Replaces the certificates of a running node after a change of its settings, or of a file of a store.
 
-The files are looked at and read by a worker. A new certificate that clients may refuse, or a store that cannot be read,
-leaves the present one in place, with a line in the log. Open connections go on.
+A worker checks and reads the files. If clients may refuse the new certificate, or a store cannot be read, the current
+certificate stays, and a line is logged. Open connections continue.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ logger = logging.getLogger("ottla.host.tls_reload")
 
 
 class _Loaded(NamedTuple):
-    """What a worker has read, or why it could not."""
+    """The stores that a worker has read, or the errors."""
 
     listeners: list[tuple[TlsListener, LoadedTls | TlsError]]
     peers: list[tuple[PeerSecurity, LoadedPeerSecurity | ConfigError | TlsError]]
@@ -85,7 +85,7 @@ class TlsReload:
             check_own_trust(loaded.settings)
 
     def follow(self, config: BrokerConfig) -> None:
-        """The settings may have changed. They were checked, but perhaps by another node."""
+        """Follows a configuration. Its settings were checked, but perhaps by another node."""
         self._config = config
         self._look()
 
@@ -110,42 +110,45 @@ class TlsReload:
         for listener in self._listeners.values():
             try:
                 if listener.differs(config):
-                    found = listener.load(config)
-                    self._check_loaded(listener, found, config)
-                    loaded.listeners.append((listener, found))
+                    stores = listener.load(config)
+                    self._check_loaded(listener, stores, config)
+                    loaded.listeners.append((listener, stores))
             except TlsError as error:
                 loaded.listeners.append((listener, error))
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - logged there
                 # A store that breaks its reader must not keep the other listeners from their new certificates.
-                logger.exception("reading the key stores of the listener %s failed", listener.name)
-                refusal = TlsError(f"Its stores cannot be read ({type(error).__name__}).")
-                loaded.listeners.append((listener, refusal))
-        if any(not isinstance(found, TlsError) for _, found in loaded.listeners):
-            for security in self._peers:
-                try:
+                loaded.listeners.append((listener, _unexpected(error, listener.name)))
+        is_changed = any(not isinstance(outcome, TlsError) for _, outcome in loaded.listeners)
+        for security in self._peers:
+            try:
+                # The node need not have the listener of its peers: a broker is a client of the controllers' listener.
+                if is_changed or security.differs(config):
                     loaded.peers.append((security, security.load(config)))
-                except (ConfigError, TlsError) as error:
-                    loaded.peers.append((security, error))
+            except (ConfigError, TlsError) as error:
+                loaded.peers.append((security, error))
+            except Exception as error:  # noqa: BLE001 - logged there
+                loaded.peers.append((security, _unexpected(error, _as_client(security))))
         return loaded
 
     def _on_loaded(self, done: Deferred[_Loaded], config: BrokerConfig) -> None:
         self._is_looking = False
         if self._is_stopped:
             return
-        for listener, found in done.result().listeners:
-            if isinstance(found, TlsError):
-                self._complain(listener.name, found.message)
+        for listener, outcome in done.result().listeners:
+            if isinstance(outcome, TlsError):
+                self._complain(listener.name, outcome.message)
                 continue
-            listener.use(found)
+            listener.use(outcome)
             self._complaints.pop(listener.name, None)
             logger.info(
                 "the listener %s has new TLS settings; its certificate expires %s", listener.name, listener.expires
             )
         for security, of_peer in done.result().peers:
             if isinstance(of_peer, (ConfigError, TlsError)):
-                self._complain(f"{security.listener_name} as a client", of_peer.message)
+                self._complain(_as_client(security), of_peer.message)
             else:
                 security.use(of_peer)
+                self._complaints.pop(_as_client(security), None)
         if config is not self._config:
             self._look()
 
@@ -153,3 +156,13 @@ class TlsReload:
         if self._complaints.get(name) != message:
             self._complaints[name] = message
             logger.error("the TLS settings of the listener %s stay as they were. %s", name, message)
+
+
+def _as_client(security: PeerSecurity) -> str:
+    return f"{security.listener_name} as a client"
+
+
+def _unexpected(error: Exception, name: str) -> TlsError:
+    """Called while the exception of a defect is being handled."""
+    logger.exception("reading the key stores of the listener %s failed", name)
+    return TlsError(f"Its stores cannot be read ({type(error).__name__}).")

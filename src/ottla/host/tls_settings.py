@@ -1,10 +1,11 @@
 """The TLS settings of a listener: its own keys (`listener.name.<name>.ssl.*`) before those of the node (`ssl.*`).
 
-Nothing of TLS is imported on a node whose listeners do not encrypt.
+A node whose listeners do not encrypt imports no TLS modules.
 """
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from ottla.model.config.keys import ConfigError
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from ottla.model.config import BrokerConfig
     from ottla.tls.settings import TlsSettings
 
-__all__ = ["listener_properties", "listener_tls_settings", "open_tls", "uses_tls"]
+__all__ = ["file_stamps", "listener_properties", "listener_tls_settings", "open_tls", "uses_tls"]
 
 _PREFIX = "ssl."
 
@@ -61,7 +62,20 @@ def listener_tls_settings(config: BrokerConfig, listener_name: str) -> TlsSettin
 
     properties = listener_properties(config, listener_name)
     if config.security_protocols.get(listener_name) == "SASL_SSL":
-        # The login proves who the client is. It shows a certificate only where its listener says so (KIP-684).
+        # The login authenticates the client. A certificate is requested only by the listener's own key (KIP-684).
         own = config.listener_overrides.get(listener_name, {})
         properties["ssl.client.auth"] = own.get("ssl.client.auth", "none")
     return tls_settings(properties)
+
+
+def file_stamps(settings: TlsSettings) -> tuple[object, ...]:
+    """Values that change when a file of the stores changes; blocks."""
+    return tuple(_stamp(path) for path in settings.files)
+
+
+def _stamp(path: str) -> object:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -26,7 +26,7 @@ class TlsStream:
     def __init__(self, connected: SSLSocket) -> None:
         self._socket = connected
         self.fileno = connected.fileno
-        # True if the next read would find no bytes: the stream holds none, and the descriptor reports new ones.
+        # True if the next read would find no bytes: the stream is empty, and the descriptor reports new bytes.
         self._is_drained = False
         # A record that OpenSSL has encrypted and not sent, and bytes of such a record that the caller will send again.
         self._begun = b""
@@ -70,7 +70,7 @@ class TlsStream:
             except BlockingIOError:
                 if not received:
                     raise
-                # The caller has not seen that the stream is drained.
+                # The caller has not noticed yet that the stream is drained.
                 self._is_drained = True
                 break
             received += count
@@ -118,8 +118,8 @@ class TlsStream:
         return sent
 
     def close(self) -> None:
-        """Tells the client that no more bytes come, if there is room, and closes the socket."""
-        # Usually it fails because the client has not answered yet. Nothing waits for that answer.
+        """Sends close_notify if there is room, and closes the socket."""
+        # The call usually fails because the client has not answered yet. No code waits for that answer.
         with suppress(OSError, ValueError):
             self._socket.unwrap()
         self._socket.close()

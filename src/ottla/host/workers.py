@@ -38,7 +38,7 @@ _Task = tuple[Callable[..., Any], tuple[Any, ...], Deferred[Any]]
 
 
 class TooManyTasks(OSError):
-    """The workers' queue is full: a temporary shortage, not an error of a disk."""
+    """The workers' queue is full, or they have no thread: a temporary shortage, not an error of a disk."""
 
     def __init__(self, message: str) -> None:
         super().__init__(errno.ENOMEM, message)
@@ -47,7 +47,7 @@ class TooManyTasks(OSError):
 def threads_of(lane: Lane, threads_max: int) -> int:
     """The largest number of threads of a lane, where `num.io.threads` is `threads_max`."""
     if lane is Lane.VALIDATION:
-        # It computes in Python: more threads would take the interpreter away from the loop.
+        # This lane computes in Python, and more threads would take the interpreter from the loop.
         return max(1, threads_max // 4)
     return METADATA_THREADS if lane is Lane.METADATA else threads_max
 
@@ -77,7 +77,7 @@ class ThreadWorkers:
 
     @property
     def outstanding(self) -> int:
-        """Submitted tasks whose results are not delivered yet."""
+        """The number of submitted tasks whose results are not delivered yet."""
         return sum(lane.outstanding for lane in self._lanes.values())
 
     @property
@@ -139,11 +139,16 @@ class _LaneThreads:
         assert not self._workers.is_closed, "work submitted after the workers were closed"
         if self.outstanding >= TASKS_WAITING_MAX:
             return Deferred.failed(TooManyTasks(f"{self.outstanding} background tasks are waiting already"))
+        if self.outstanding >= len(self.threads) < self.threads_max:
+            try:
+                self._start_thread()
+            except RuntimeError as error:
+                # The system has no room for a thread now. The threads that exist take the task.
+                if not self.threads:
+                    return Deferred.failed(TooManyTasks(f"no thread can be started: {error}"))
         deferred: Deferred[T] = Deferred()
         self.outstanding += 1
         self._tasks.put((function, arguments, deferred))
-        if self.outstanding > len(self.threads) < self.threads_max:
-            self._start_thread()
         return deferred
 
     def end(self) -> None:
@@ -152,9 +157,10 @@ class _LaneThreads:
             self._tasks.put(None)
 
     def _start_thread(self) -> None:
+        """Raises RuntimeError if the system refuses."""
         thread = threading.Thread(target=self._work, name=f"{self._name}-{len(self.threads)}", daemon=True)
-        self.threads.append(thread)
         thread.start()
+        self.threads.append(thread)
 
     def _work(self) -> None:
         while (task := self._tasks.get()) is not None:

@@ -1,4 +1,4 @@
-"""A process that is out of descriptors does not spin: it looks again later, and the backlog keeps the clients."""
+"""A process without free descriptors does not spin: it accepts later, and clients wait in the backlog."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ def test_the_metrics_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(endpoint: MetricsEndpoint, _: Pages) -> None:
         scarce: Any = OutOfDescriptors(endpoint._socket)
         endpoint._socket = scarce
-        asked = asyncio.create_task(get(endpoint, "/health/live"))
+        pending_get = asyncio.create_task(get(endpoint, "/health/live"))
         attempts.append(await attempts_of_many_turns(scarce))
         scarce.is_out = False
         endpoint._accept_again()
-        assert (await asked)[0] == 200
+        assert (await pending_get)[0] == 200
 
     attempts: list[int] = []
     run(test)
@@ -78,12 +78,12 @@ def test_a_metrics_endpoint_that_pauses_can_be_closed(monkeypatch: pytest.Monkey
     async def test(endpoint: MetricsEndpoint, _: Pages) -> None:
         scarce: Any = OutOfDescriptors(endpoint._socket)
         endpoint._socket = scarce
-        asked = asyncio.create_task(get(endpoint, "/health/live"))
+        pending_get = asyncio.create_task(get(endpoint, "/health/live"))
         await attempts_of_many_turns(scarce)
         endpoint.close()
         # What the timer would do.
         endpoint._accept_again()
         with pytest.raises((ConnectionError, IndexError)):
-            await asked
+            await pending_get
 
     run(test)

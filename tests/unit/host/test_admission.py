@@ -26,10 +26,10 @@ def test_a_lowered_limit_holds_for_the_next_connection() -> None:
 def test_brokers_on_a_listener_of_their_own_find_room_at_any_rate() -> None:
     limits = AdmissionLimits(connections_max=1, connections_per_second_max=1)
     admission = Admission(limits, protected_listener="BROKERS")
-    gone: list[str] = []
+    closed: list[str] = []
 
     def close_one() -> None:
-        gone.append("CLIENTS")
+        closed.append("CLIENTS")
         admission.release("CLIENTS", "::1")
 
     admission.on_excess = close_one
@@ -41,7 +41,7 @@ def test_brokers_on_a_listener_of_their_own_find_room_at_any_rate() -> None:
     assert admission.has_room("BROKERS")
     assert admission.seconds_to_wait("BROKERS", 10.5) == 0.0
     assert admission.admit("BROKERS", "::2")
-    assert (gone, admission.connections) == (["CLIENTS"], 1)
+    assert (closed, admission.connections) == (["CLIENTS"], 1)
     # Brokers are not counted towards the rate of the others; limits of their own hold for them.
     admission.count_accepted("BROKERS")
     assert admission.seconds_to_wait("CLIENTS", 11.0) == 0.0

@@ -57,7 +57,7 @@ class FakeDispatcher:
         self.overlapping = frozenset([int.from_bytes(b"pa", "big")])
         self.time = lambda: 0.0
         self.answers: dict[bytes, list[Part]] = {}
-        # For how many seconds to be silent after these.
+        # The seconds for which the connection is muted after these requests.
         self.mutes: dict[bytes, float] = {}
 
     def dispatch(
@@ -271,9 +271,9 @@ def test_bytes_that_trickle_in_one_by_one(peer: Peer) -> None:
 def test_answers_wait_for_the_pending_one_before_them(peer: Peer) -> None:
     peer.send(b"park one", b"request two", b"park three", b"nothing 3", b"request four")
     peer.until(lambda: len(peer.dispatcher.frames) == 5)
-    one, three = peer.dispatcher.parked
-    three.resolve(b"three")
-    one.resolve(b"one")
+    first_parked, second_parked = peer.dispatcher.parked
+    second_parked.resolve(b"three")
+    first_parked.resolve(b"one")
     assert [peer.receive() for _ in range(4)] == [b"one", b"request two", b"three", b"request four"]
 
 
@@ -287,7 +287,7 @@ def test_an_answer_that_waits_for_an_earlier_one_is_counted(peer: Peer) -> None:
     peer.connection.context.last_statistics = parked
     peer.dispatcher.parked[0].resolve(b"one")
     assert [peer.receive(), peer.receive()] == [b"one", b"request two"]
-    # Only what was ready and waited is there, and only once.
+    # Only the response that was ready early has a queue wait time, once.
     assert (sum(quick.queue_wait_times), sum(parked.queue_wait_times)) == (1, 0)
     assert 0.01 < quick.queue_wait_seconds < 20
 
@@ -313,7 +313,7 @@ def test_a_large_frame_that_is_only_announced_costs_little(peer: Peer) -> None:
     peer.run(peer.loop.sock_sendall(peer.client, struct.pack(">i", 9_999_999) + b"beginning"))
     peer.until(lambda: peer.connection._machine.frames._frame is not None)
     assert len(peer.connection._machine.frames._frame) <= frames.FRAME_ALLOCATION_UNPROVEN
-    # Who has sent large frames before gets more at once, so that nothing of the next ones is copied.
+    # A client that has sent a large frame gets the full buffer at once, so later frames are not copied.
     peer.run(peer.loop.sock_sendall(peer.client, bytes(9_999_999 - len(b"beginning"))))
     assert len(peer.receive()) == 9_999_999
     peer.run(peer.loop.sock_sendall(peer.client, struct.pack(">i", 9_999_999) + b"beginning"))
@@ -389,7 +389,7 @@ def test_regions_of_files_are_sent_between_buffers(peer: Peer, world: World, tmp
 
 
 class ColdFile:
-    """Says that its pages are not in memory until they were read on a worker."""
+    """A file whose pages are not in memory until a worker has read them."""
 
     def __init__(self, file: object) -> None:
         self._file = file

@@ -1,4 +1,4 @@
-"""Connections that meet a defect of ours, that are about to end, or that hold too much."""
+"""Connections that meet a defect in the server, that are closing, or that hold too much memory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def peer(new_peer: NewPeer) -> Peer:
 
 
 def fail_at(peer: Peer, request: bytes) -> None:
-    """From now on that request finds a defect of ours."""
+    """From now on this request raises an exception in the server."""
 
     def before(received: bytes) -> None:
         if received == request:
@@ -58,7 +58,7 @@ def test_a_defect_in_what_was_held_back_ends_the_connection(
     for parked in peer.dispatcher.parked:
         parked.resolve(b"answered")
     some_turns(peer)
-    # Nothing of what came behind it can be found in the stream any more.
+    # The boundaries of later frames in the stream are lost.
     assert peer.closed_with == ["an internal error"]
     assert "a defect" in caplog.text
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.host import files as host_files
 from ottla.host import reserving
 from ottla.host.files import OsFile, OsFiles
 from ottla.host.reserving import GROWN_BYTES, NO_END, STEP_BYTES, STEP_BYTES_MAX, room_for
@@ -91,6 +92,48 @@ def test_read_nowait_of_what_was_just_written(files: OsFiles, tmp_path: Path) ->
     assert file.read_nowait(1, 20) == b"bc"
 
 
+def test_the_kernel_reads_nothing_ahead_by_itself(
+    files: OsFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    advised: list[tuple[int, ...]] = []
+    monkeypatch.setattr(host_files, "_ADVISE", lambda *advice: advised.append(advice))
+    file = files.open(str(tmp_path / "a"))
+    assert advised == [(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)]
+
+
+def test_who_reads_from_front_to_back_requests_more_ahead(
+    files: OsFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = files.open(str(tmp_path / "a"))
+    ahead: list[tuple[int, int]] = []
+    monkeypatch.setattr(host_files, "_ADVISE", lambda _, position, length, __: ahead.append((position, length)))
+
+    def requested_by(position: int, length: int) -> list[tuple[int, int]]:
+        ahead.clear()
+        file.read(position, length)
+        return ahead
+
+    assert requested_by(0, 1000) == []
+    assert requested_by(1000, 500) == [(1500, 2000)]
+    # The last batch of the chunk before was cut off, and is read again.
+    assert requested_by(1400, 1 << 20) == [(1400 + (1 << 20), 2 << 20)]
+    for elsewhere in (5 << 20, 1 << 20, 1 << 20):
+        assert requested_by(elsewhere, 1000) == []
+
+
+def test_a_kernel_that_takes_no_advice_reads_all_the_same(
+    files: OsFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: int) -> None:
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(host_files, "_ADVISE", refuse)
+    file = files.open(str(tmp_path / "a"))
+    file.append(b"abcdef")
+    assert file.read(0, 3) == b"abc"
+    assert file.read(3, 3) == b"def"
+
+
 def test_preallocated_space_does_not_move_the_end(files: OsFiles, tmp_path: Path) -> None:
     file = files.open(str(tmp_path / "a"))
     file.preallocate(8192)
@@ -135,12 +178,12 @@ def test_a_file_that_grows_keeps_room_and_gives_it_back(files: OsFiles, tmp_path
 
 
 def test_the_larger_a_file_the_more_room_it_keeps(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    monkeypatch.setattr(reserving, "_fallocate", lambda: lambda *arguments: asked.append(arguments[2:]) or 0)
+    reserved = []
+    monkeypatch.setattr(reserving, "_fallocate", lambda: lambda *arguments: reserved.append(arguments[2:]) or 0)
     for end in (1, GROWN_BYTES, 4 * GROWN_BYTES, 1000 * GROWN_BYTES):
-        assert room_for(0, end) == sum(asked[-1])
+        assert room_for(0, end) == sum(reserved[-1])
     steps = [STEP_BYTES, STEP_BYTES, 4 * STEP_BYTES, STEP_BYTES_MAX]
-    assert asked == list(zip((1, GROWN_BYTES, 4 * GROWN_BYTES, 1000 * GROWN_BYTES), steps, strict=True))
+    assert reserved == list(zip((1, GROWN_BYTES, 4 * GROWN_BYTES, 1000 * GROWN_BYTES), steps, strict=True))
 
 
 def test_a_small_file_keeps_no_room(files: OsFiles, tmp_path: Path) -> None:
@@ -151,11 +194,11 @@ def test_a_small_file_keeps_no_room(files: OsFiles, tmp_path: Path) -> None:
 
 def test_room_that_is_refused_stops_no_append(files: OsFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk is full but for what is being written, or the file system knows no such thing."""
-    asked = []
-    monkeypatch.setattr(reserving, "_fallocate", lambda: lambda *arguments: asked.append(arguments) or -1)
+    reserved = []
+    monkeypatch.setattr(reserving, "_fallocate", lambda: lambda *arguments: reserved.append(arguments) or -1)
     file = grown_file(files, tmp_path / "a")
     assert file.append(b"b" * STEP_BYTES) == file.size - STEP_BYTES
-    assert len(asked) == 1
+    assert len(reserved) == 1
     file.trim()
     assert (tmp_path / "a").stat().st_size == file.size
 

@@ -33,10 +33,10 @@ def test_a_name_that_cannot_be_one_does_not_stop_the_node() -> None:
 
 def test_names_are_asked_for_on_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     workers = VirtualWorkers()
-    asked: list[str] = []
+    looked_up: list[str] = []
 
     def look_up(host: str, *_: Any, **__: Any) -> list[Any]:
-        asked.append(host)
+        looked_up.append(host)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.1", 0))]
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
@@ -44,8 +44,8 @@ def test_names_are_asked_for_on_a_worker(monkeypatch: pytest.MonkeyPatch) -> Non
     admission = Admission(followed.limits)
     followed.tell(admission)
     followed.follow(config("two.example:4", **{"max.connections": "5"}))
-    assert asked == []
-    # What needs no name holds at once.
+    assert looked_up == []
+    # Limits without host names apply at once.
     assert followed.limits.connections_max == 5
     workers.run_all()
     # The answer about a former configuration came too late to count.

@@ -1,4 +1,4 @@
-"""Ports that are kept for whom they were given to."""
+"""Ports that stay reserved for their recipient."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def test_a_reserved_port_is_only_for_the_process_that_names_it() -> None:
     first, second = free_ports(2)
     assert first != second
     for _ in range(2):
-        # A node takes its port, and takes it again when it is started again.
+        # A node binds its port, and binds it again after a restart.
         bind(HOST, first, SocketOptions()).close()
-    # Any other server could only have it by naming it, and not even then without being told to share.
+    # Another server could only get the port by naming it and setting SO_REUSEPORT.
     with socket.socket() as other, pytest.raises(OSError) as refused:
         other.bind((HOST, second))
     assert refused.value.errno == errno.EADDRINUSE

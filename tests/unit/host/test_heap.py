@@ -32,8 +32,8 @@ library.fflush(output)
 
 
 def heaps(how: str) -> int:
-    found = subprocess.run([sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, check=True)
-    return found.stdout.count("<heap nr=")
+    process = subprocess.run([sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, check=True)
+    return process.stdout.count("<heap nr=")
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="the option is one of glibc")

@@ -172,7 +172,7 @@ def test_who_connects_too_often_is_not_served_and_cut_off_later(served: Served) 
     assert not served.is_served(held)
     assert listener.connections == 1
     assert served.statistics.connections_refused == 1
-    # In the end it is closed, and nothing of it is left.
+    # In the end the connection is closed, and no state of it is left.
     assert not served.echoes(held)
     assert not listener._held
 
@@ -270,8 +270,8 @@ def test_idle_connections_are_closed_and_busy_ones_stay(served: Served, monkeypa
     assert served.echoes(idle)
     assert served.echoes(busy)
     idle_port = idle.getsockname()[1]
-    (connection,) = [one for one in listener._connections if one.context.client_port == idle_port]
-    # It has been so for more than an hour.
+    (connection,) = [accepted for accepted in listener._connections if accepted.context.client_port == idle_port]
+    # The connection has been idle for more than an hour.
     connection.last_active -= 3_601
     while listener.connections == 2:
         assert served.echoes(busy)
@@ -301,7 +301,7 @@ def test_what_is_not_our_protocol_gets_one_line_each_but_never_many(
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == 7
     assert all("127.0.0.1" in line and "socket.request.max.bytes" in line for line in lines)
-    # Those that were not said are counted in the next line that is, and only there.
+    # Suppressed lines are counted in the next line that is logged, and only there.
     assert [line.endswith("(45 similar lines suppressed)") for line in lines] == [False] * 5 + [True, False]
     assert not any("left out" in line for line in lines[:5] + lines[6:])
     assert served.statistics.frames_refused == 52

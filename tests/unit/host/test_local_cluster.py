@@ -24,23 +24,23 @@ def config(nodes: int, **settings: str) -> BrokerConfig:
 def test_every_topic_survives_the_loss_of_a_node_where_that_is_possible(
     nodes: int, replicas: int, min_isr: int
 ) -> None:
-    found = config(nodes)
+    node_config = config(nodes)
     assert {
-        found.default_replication_factor,
-        found.offsets_topic_replication_factor,
-        found.transaction_state_log_replication_factor,
-        found.share_coordinator_state_topic_replication_factor,
+        node_config.default_replication_factor,
+        node_config.offsets_topic_replication_factor,
+        node_config.transaction_state_log_replication_factor,
+        node_config.share_coordinator_state_topic_replication_factor,
     } == {replicas}
     assert {
-        found.min_insync_replicas,
-        found.transaction_state_log_min_isr,
-        found.share_coordinator_state_topic_min_isr,
+        node_config.min_insync_replicas,
+        node_config.transaction_state_log_min_isr,
+        node_config.share_coordinator_state_topic_min_isr,
     } == {min_isr}
 
 
 def test_settings_take_precedence() -> None:
-    found = config(3, default_replication_factor="1", min_insync_replicas="1")
-    assert (found.default_replication_factor, found.min_insync_replicas) == (1, 1)
+    node_config = config(3, default_replication_factor="1", min_insync_replicas="1")
+    assert (node_config.default_replication_factor, node_config.min_insync_replicas) == (1, 1)
 
 
 def test_the_first_member_of_a_group_does_not_wait_for_more() -> None:

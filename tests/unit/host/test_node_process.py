@@ -1,4 +1,4 @@
-"""What a node says about itself, and whom it lets in."""
+"""The addresses, connection limits and socket options of a node."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_clients_that_use_up_the_connections_keep_no_node_out() -> None:
         assert not brokers.has_room("CLIENTS")
         assert brokers.has_room("BROKERS")
         assert controllers.has_room("CONTROLLER")
-        # Both follow a change of the settings, of which one hears for both.
+        # Both follow a change of the settings through one callback.
         (on_config_changed,) = broker.on_config_changed
         on_config_changed(BrokerConfig({**properties, "max.connections": "2"}))
         assert brokers.has_room("CLIENTS")

@@ -1,4 +1,4 @@
-"""What an outbox holds in memory, and what it has brought there."""
+"""The regions that an outbox holds in memory, and those that workers read for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ottla.host.files import OsFiles
-from ottla.host.outbox import GATHERED_BYTES_MAX, REGION_COPIED_MAX, REGION_RUN, Outbox
+from ottla.host.outbox import GATHERED_BYTES_MAX, REGION_AHEAD, REGION_COPIED_MAX, REGION_RUN, Outbox
 from ottla.model.ports import FileRegion
 from ottla.wire.connection.outgoing import Outgoing
 
@@ -26,6 +26,12 @@ class PartlyCached:
     def __init__(self, *, missing_start: int, missing_end: int, size: int) -> None:
         self.missing_start, self.missing_end, self.size = missing_start, missing_end, size
 
+    def read(self, _position: int, length: int) -> bytes:
+        return bytes(length)
+
+    def read_ahead(self, position: int, length: int) -> None:
+        self.ahead = position, length
+
     def read_nowait(self, position: int, length: int) -> bytes | None:
         if self.missing_start <= position < self.missing_end:
             return None
@@ -34,12 +40,13 @@ class PartlyCached:
 
 @pytest.mark.parametrize("size", [REGION_COPIED_MAX + PAGE, 3 * REGION_COPIED_MAX, REGION_RUN, 3 * REGION_RUN])
 def test_what_is_not_in_memory_is_read_by_a_worker_though_its_ends_are(size: int) -> None:
-    # Finding where the region begins and ends has brought these in.
+    # The search for the region's boundaries has read these pages.
     file: Any = PartlyCached(missing_start=PAGE, missing_end=min(size, REGION_RUN) - PAGE, size=size)
     submitted: list[tuple[int, int]] = []
 
-    def submit(_: Any, __: Any, position: int, length: int) -> Any:
+    def submit(work: Any, _: Any, position: int, length: int) -> Any:
         submitted.append((position, length))
+        assert work(file, position, length) == length
         return SimpleNamespace(when_done=lambda _: None)
 
     reads = SimpleNamespace(submit=submit)
@@ -50,7 +57,10 @@ def test_what_is_not_in_memory_is_read_by_a_worker_though_its_ends_are(size: int
         outbox = Outbox(loop=None, world=world, stream=ours, outgoing=outgoing, owner=None)  # type: ignore[arg-type]
         outgoing.put([FileRegion(file, 0, size)])
         assert not outbox.flush()
-    assert submitted == [(0, min(size, REGION_RUN))]
+    run = min(size, REGION_RUN)
+    assert submitted == [(0, run)]
+    # The disk reads ahead while the run is sent, because such a client usually reads the rest of the log.
+    assert file.ahead == (run, REGION_AHEAD)
 
 
 def test_small_regions_are_not_all_read_before_the_first_is_sent(tmp_path: Path) -> None:

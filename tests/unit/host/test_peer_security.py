@@ -144,16 +144,16 @@ def test_the_client_of_a_token_endpoint() -> None:
 def test_certificates_of_controllers() -> None:
     authority = new_authority()
     pair = authority.for_node("localhost")
-    given = {
+    properties = {
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SSL",
         "ssl.keystore.type": "PEM",
         "listener.name.controller.ssl.keystore.key": pair.key.replace("\n", " "),
         "listener.name.controller.ssl.keystore.certificate.chain": pair.certificates.replace("\n", " "),
     }
-    security = security_of_controllers(BrokerConfig.embedded(given), None)
+    security = security_of_controllers(BrokerConfig.embedded(properties), None)
     assert security is not None
     assert security.context is not None
     assert security.context.check_hostname
     assert security.login is None
     with pytest.raises(ConfigError, match="cannot use TLS as a client of the listener CONTROLLER"):
-        security_of_controllers(BrokerConfig.embedded({**given, "ssl.truststore.location": "/nowhere"}), None)
+        security_of_controllers(BrokerConfig.embedded({**properties, "ssl.truststore.location": "/nowhere"}), None)

@@ -30,7 +30,7 @@ class Endpoint:
 
 
 class LaterWorkers:
-    """Runs what was submitted when the test says so."""
+    """Runs submitted work when the test asks for it."""
 
     def __init__(self) -> None:
         self._submitted: list[tuple[Callable[[], Any], Deferred[Any]]] = []
@@ -63,9 +63,9 @@ def test_logins_at_the_same_time_share_a_fetch() -> None:
     endpoint, workers = Endpoint(), LaterWorkers()
     tokens = PeerTokens(endpoint.fetch, user="node", workers=workers)  # type: ignore[arg-type]
     waiting = [tokens.current() for _ in range(5)]
-    assert not any(each.done for each in waiting)
+    assert not any(pending_token.done for pending_token in waiting)
     workers.run()
-    assert {each.result().value for each in waiting} == {"token-1"}
+    assert {pending_token.result().value for pending_token in waiting} == {"token-1"}
     assert tokens.current().result().value == "token-1"
 
 

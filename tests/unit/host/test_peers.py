@@ -23,7 +23,7 @@ Answer = Callable[[Message], Message | None]
 
 
 class FakePeer:
-    """Speaks Heartbeat and SyncGroup 0-2; answers through `answer`, where None means silence."""
+    """Supports Heartbeat and SyncGroup 0-2; answers through `answer`, where None means no response."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
@@ -105,11 +105,11 @@ def run(answer: Answer, scenario: Callable[[PeerConnections, Endpoint, FakePeer]
 
 def test_answers_come_back_in_the_version_both_speak() -> None:
     async def scenario(peers: PeerConnections, endpoint: Endpoint, peer: FakePeer) -> None:
-        asked = [
+        sent = [
             peers.send(endpoint, HeartbeatRequest(group_id=str(number)), purpose="test", timeout_ms=5000)
             for number in range(3)
         ]
-        answers = [await finished(deferred) for deferred in asked]
+        answers = [await finished(deferred) for deferred in sent]
         assert [answer.error_code for answer in answers] == [0, 1, 2]  # type: ignore[attr-defined]
         assert peer.versions == [2, 2, 2]
         assert peer.connections == 1
@@ -125,11 +125,11 @@ def test_answers_come_back_in_the_version_both_speak() -> None:
 def test_answers_in_pieces_and_several_at_once(held_bytes: int, piece_bytes: int) -> None:
     async def scenario(peers: PeerConnections, endpoint: Endpoint, peer: FakePeer) -> None:
         peer.held_bytes, peer.piece_bytes = held_bytes, piece_bytes
-        asked = [
+        sent = [
             peers.send(endpoint, HeartbeatRequest(group_id=str(number)), purpose="test", timeout_ms=5000)
             for number in range(10)
         ]
-        answers = [await finished(deferred) for deferred in asked]
+        answers = [await finished(deferred) for deferred in sent]
         assert [answer.error_code for answer in answers] == list(range(10))  # type: ignore[attr-defined]
 
     def answer(request: Message) -> Message:
@@ -152,8 +152,8 @@ def test_large_and_small_answers_by_turns_arrive_whole(piece_bytes: int) -> None
         for number, body in enumerate(bodies):
             assert (await finished(ask(number))).assignment == body  # type: ignore[attr-defined]
         # Several at once: the size of one comes with the end of another, and all are kept.
-        asked = [ask(number) for number in range(len(bodies))]
-        answers = [await finished(deferred) for deferred in asked]
+        sent = [ask(number) for number in range(len(bodies))]
+        answers = [await finished(deferred) for deferred in sent]
         assert [bytes(answer.assignment) for answer in answers] == bodies  # type: ignore[attr-defined]
         assert peer.connections == 1
 
@@ -184,9 +184,9 @@ def test_a_silent_peer_fails_pending_requests_and_the_next_request_connects_agai
 
     async def scenario(peers: PeerConnections, endpoint: Endpoint, peer: FakePeer) -> None:
         nonlocal silent
-        asked = peers.send(endpoint, HeartbeatRequest(), purpose="test", timeout_ms=50)
+        pending = peers.send(endpoint, HeartbeatRequest(), purpose="test", timeout_ms=50)
         with pytest.raises(PeerUnreachable, match="no answer within 50 ms"):
-            await finished(asked)
+            await finished(pending)
         silent = False
         await finished(peers.send(endpoint, HeartbeatRequest(), purpose="test", timeout_ms=5000))
         assert peer.connections == 2
@@ -196,9 +196,9 @@ def test_a_silent_peer_fails_pending_requests_and_the_next_request_connects_agai
 
 def test_a_closed_port_and_an_unknown_api_are_unreachable() -> None:
     async def scenario(peers: PeerConnections, endpoint: Endpoint, peer: FakePeer) -> None:
-        asked = peers.send(Endpoint("127.0.0.1", 1), HeartbeatRequest(), purpose="test", timeout_ms=5000)
+        pending = peers.send(Endpoint("127.0.0.1", 1), HeartbeatRequest(), purpose="test", timeout_ms=5000)
         with pytest.raises(PeerUnreachable):
-            await finished(asked)
+            await finished(pending)
         from ottla.wire.messages.list_groups import ListGroupsRequest
 
         with pytest.raises(PeerUnreachable, match="does not support ListGroups"):
@@ -228,14 +228,14 @@ def test_after_a_defect_no_request_gets_the_answer_to_another_one(caplog: pytest
         await finished(peers.send(endpoint, HeartbeatRequest(group_id="7"), purpose="test", timeout_ms=2000))
         # Three answers in one read, then the others: what comes behind the defect is lost.
         peer.held_bytes = 3 * 14
-        asked = heartbeats(peers, endpoint, 6)
-        asked[0].when_done(stumble)
-        for deferred in asked[1:]:
+        sent = heartbeats(peers, endpoint, 6)
+        sent[0].when_done(stumble)
+        for deferred in sent[1:]:
             with pytest.raises(PeerUnreachable):
                 await finished(deferred)
         peer.held_bytes = 0
         again = heartbeats(peers, endpoint, 2)
-        assert [(await finished(each)).error_code for each in again] == [0, 1]  # type: ignore[attr-defined]
+        assert [(await finished(heartbeat)).error_code for heartbeat in again] == [0, 1]  # type: ignore[attr-defined]
 
     run(echo, scenario)
     assert "a defect" in caplog.text
@@ -274,8 +274,8 @@ def test_a_name_that_cannot_be_resolved_now_may_be_asked_for_again() -> None:
         loop = asyncio.get_running_loop()
         peers = PeerConnections(loop, client_id="1", response_bytes_max=1000, workers=BusyWorkers())
         for _ in range(2):
-            asked = peers.send(Endpoint("a.name", 1), HeartbeatRequest(), purpose="test", timeout_ms=100)
-            assert isinstance(asked.error, PeerUnreachable)
+            pending = peers.send(Endpoint("a.name", 1), HeartbeatRequest(), purpose="test", timeout_ms=100)
+            assert isinstance(pending.error, PeerUnreachable)
         peers.close()
 
     asyncio.run(main())
@@ -312,7 +312,7 @@ def test_an_attempt_may_take_twice_as_long_as_the_last_up_to_a_limit() -> None:
             assert isinstance(ask().error, PeerUnreachable)
         names.is_there = True
         await finished(ask())
-        # Its connection is gone, and with it what was before.
+        # The connection is closed, which resets the timeouts.
         peers._connections[endpoint, "test"].close("cut")
         await finished(ask())
         peers.close()
@@ -336,7 +336,7 @@ def test_only_followers_have_a_receive_buffer_of_their_own() -> None:
             sizes[purpose] = connected.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
         peers.close()
         await peer.stop()
-        # Linux counts what it needs for itself as much again.
+        # Linux doubles the size for its own bookkeeping.
         assert sizes["replica-fetch-0"] in (30_000, 60_000)
         assert sizes["elections"] not in (30_000, 60_000)
 

@@ -27,14 +27,14 @@ def secrets(tmp_path: Path) -> Path:
 
 def test_references_become_what_they_name(secrets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTTLA_TEST_SECRET", "from the environment")
-    given = {
+    properties = {
         "one": f"${{file:{secrets}:password}}",
         "two": f"user=${{env:OTTLA_TEST_SECRET}} at ${{file:{secrets}:host}}",
         "three": f"${{dir:{secrets.parent}:token}}",
         "four": f"${{file:{secrets}:nested}}",
         "other": "${topic} ${vault:a:b}",
     }
-    resolved = resolve_own_file(given)
+    resolved = resolve_own_file(properties)
     assert resolved.properties == {
         "one": "planted",
         "two": "user=from the environment at 127.0.0.1",
@@ -47,29 +47,29 @@ def test_references_become_what_they_name(secrets: Path, monkeypatch: pytest.Mon
 
 
 def test_lines_of_kafkas_own_file_are_understood(secrets: Path) -> None:
-    given = {
+    properties = {
         "config.providers": "vault",
         "config.providers.vault.class": f"{KAFKA}.FileConfigProvider",
         "config.providers.vault.param.allowed.paths": str(secrets.parent),
         "x": f"${{vault:{secrets}:password}}",
     }
-    assert resolve_own_file(given).properties == {"x": "planted"}
-    outside = {**given, "config.providers.vault.param.allowed.paths": "/nowhere"}
+    assert resolve_own_file(properties).properties == {"x": "planted"}
+    outside = {**properties, "config.providers.vault.param.allowed.paths": "/nowhere"}
     with pytest.raises(ReferenceFailed, match=r"not in allowed\.paths"):
         resolve_own_file(outside)
     with pytest.raises(ReferenceFailed, match="FileConfigProvider"):
-        resolve_own_file({**given, "config.providers.vault.class": "com.example.Vault"})
+        resolve_own_file({**properties, "config.providers.vault.class": "com.example.Vault"})
 
 
 def test_the_environment_may_be_limited_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTTLA_TEST_SECRET", "planted")
-    given = {
+    properties = {
         "config.providers": "env",
         "config.providers.env.param.allowlist.pattern": "PUBLIC_.*",
         "x": "${env:OTTLA_TEST_SECRET}",
     }
     with pytest.raises(ReferenceFailed, match="not set"):
-        resolve_own_file(given)
+        resolve_own_file(properties)
 
 
 @pytest.mark.parametrize(

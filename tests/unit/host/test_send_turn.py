@@ -1,4 +1,4 @@
-"""Answers of several connections leave together; who is alone does not wait."""
+"""Responses of several connections are sent together; a single connection does not wait."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Turns:
 
     def end(self) -> None:
         planned, self.planned = self.planned, []
-        for each in planned:
-            each()
+        for callback in planned:
+            callback()
 
 
 class Sent:

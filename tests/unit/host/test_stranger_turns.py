@@ -1,4 +1,4 @@
-"""The bound on work for clients that have not proven who they are."""
+"""The bound on work for unauthenticated clients."""
 
 from __future__ import annotations
 

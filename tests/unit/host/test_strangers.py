@@ -100,10 +100,10 @@ def test_reference_counting_frees_a_closed_connection(
     try:
         peer.connection.close()
         loop.run_until_complete(asyncio.sleep(0))
-        # It remembers the sender of the last answer.
+        # The send turn keeps a reference to the sender of the last answer.
         peer.connection._shared.send_turn._last = None
         peer.connection = Placeholder()  # type: ignore[assignment]
-        assert not [each for each in gc.get_objects() if type(each) is Connection]
+        assert not [tracked for tracked in gc.get_objects() if type(tracked) is Connection]
     finally:
         gc.enable()
     for parked in peer.dispatcher.parked:

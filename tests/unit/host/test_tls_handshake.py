@@ -24,8 +24,8 @@ class Outcome:
         return len(self.done) + len(self.failed)
 
     def close(self) -> None:
-        for each in self.done:
-            each.close()
+        for tls_socket in self.done:
+            tls_socket.close()
 
 
 async def until(condition: object) -> None:

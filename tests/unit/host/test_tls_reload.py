@@ -34,7 +34,7 @@ class Workers:
 
 
 class Listener:
-    """Reads its store when it is told to, with this outcome."""
+    """A listener whose reload has the given outcome."""
 
     expires = "20301231235959Z"
 

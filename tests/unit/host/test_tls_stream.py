@@ -55,10 +55,10 @@ class Ends:
 
 @pytest.fixture
 def ends() -> Iterator[Ends]:
-    made = Ends()
-    yield made
-    made.stream.close()
-    made.far.close()
+    both_ends = Ends()
+    yield both_ends
+    both_ends.stream.close()
+    both_ends.far.close()
 
 
 @pytest.mark.parametrize("seed", range(8))
