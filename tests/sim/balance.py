@@ -48,7 +48,7 @@ SETTINGS = {
     "broker.heartbeat.interval.ms": "500",
     "auto.create.topics.enable": "false",
     "auto.leader.rebalance.enable": "false",
-    # Clients of this process have the time of the machine, and nodes the time of the simulation.
+    # Clients of this process use the clock of the machine, and nodes the clock of the simulation.
     "log.message.timestamp.after.max.ms": "9223372036854775807",
     # A throttle lets the first fetch pass: a replica needs several, so that a throttled move takes its time.
     "replica.fetch.max.bytes": "2048",
@@ -163,7 +163,7 @@ class World:
         findings = self.cluster.findings
         assert not findings, findings
 
-    # What clusters have.
+    # Contents of clusters.
 
     def fill(self, *, topics: int, partitions: int, factor: int) -> None:
         """Topics whose replicas are placed without care, with records of all sizes."""
@@ -180,10 +180,12 @@ class World:
 
         async def work(cluster: Cluster) -> None:
             admin = AdminClient(cluster)
-            await admin.topics.create([NewTopic(name=name, assignment=given) for name, given in assignments.items()])
+            await admin.topics.create(
+                [NewTopic(name=name, assignment=replicas) for name, replicas in assignments.items()]
+            )
             async with Producer(cluster, ProducerSettings(linger_ms=0)) as producer:
-                for name, given in assignments.items():
-                    for number in given:
+                for name, replicas in assignments.items():
+                    for number in replicas:
                         for _ in range(random.randint(1, 12)):
                             await producer.send_and_wait(name, bytes(random.randint(10, 900)), partition=number)
 
@@ -200,7 +202,7 @@ class World:
 
 
 class Load:
-    """A producer that writes all the time, with acks=all; and what it was told."""
+    """A producer that writes all the time, with acks=all, and the acknowledgements that it got."""
 
     def __init__(self, world: World, partitions: list[TopicPartition]) -> None:
         self._world = world
@@ -224,10 +226,10 @@ class Load:
                 await asyncio.sleep(random.uniform(0, 0.2))
 
     def check(self) -> None:
-        """Ends the load: every acknowledged record is there, once."""
+        """Ends the load: every acknowledged record exists exactly once."""
         self._is_over = True
         self._world.finish(self._program)
-        found: Counter[tuple[TopicPartition, bytes]] = Counter()
+        copies: Counter[tuple[TopicPartition, bytes]] = Counter()
 
         async def read(cluster: Cluster) -> None:
             ends = await AdminClient(cluster).offsets.numbers(self._partitions, -1)
@@ -236,11 +238,11 @@ class Load:
                 await consumer.seek_to_beginning()
                 while any(consumer.position(place) < end for place, end in ends.items()):
                     for record in await consumer.poll(1_000):
-                        found[TopicPartition(record.topic, record.partition), record.value or b""] += 1
+                        copies[TopicPartition(record.topic, record.partition), record.value or b""] += 1
 
         self._world.do("reader", read)
         assert self.acknowledged
-        assert all(found[sent] == 1 for sent in self.acknowledged)
+        assert all(copies[sent] == 1 for sent in self.acknowledged)
 
 
 class StepWatch:
@@ -273,13 +275,13 @@ class StepWatch:
         for topic in image.topics.by_id.values():
             for number, row in topic.partitions.items():
                 place = TopicPartition(topic.name, number)
-                one = state.partitions.get(place)
-                if one is None:
+                partition = state.partitions.get(place)
+                if partition is None:
                     continue
-                disk.update({broker: round(one.size_bytes) for broker in row.replicas})
+                disk.update({broker: round(partition.size_bytes) for broker in row.replicas})
                 copying |= {(place, broker) for broker in row.adding_replicas}
                 if not self._has_faults:
-                    assert len(row.isr) >= len(one.replicas), f"{place} has lost a replica: {row}"
+                    assert len(row.isr) >= len(partition.replicas), f"{place} has lost a replica: {row}"
                 if not row.adding_replicas and not row.removing_replicas:
                     self._check_racks(place, row.replicas)
         for broker, load in disk.items():
@@ -291,14 +293,14 @@ class StepWatch:
         self._copying = copying
 
     def _check_racks(self, place: TopicPartition, replicas: tuple[int, ...]) -> None:
-        racks = Counter(rack for one in replicas if (rack := self._state.brokers[one].rack) is not None)
+        racks = Counter(rack for broker in replicas if (rack := self._state.brokers[broker].rack) is not None)
         before = self._before.racks(place)
         most = max([self._rack.limit(self._before, place), *before.values()])
         assert all(count <= most for count in racks.values()), f"{place} on {replicas}: {racks}"
 
 
 class Balancer:
-    """The command: makes a plan or continues it, step by step. It may be killed at any time."""
+    """The command: makes a plan or continues it, step by step. The process may be killed at any time."""
 
     def __init__(
         self,
@@ -331,7 +333,7 @@ class Balancer:
             self.state = self._change(await observe(admin))
             self.plan = make_plan(self.state)
             self.steps = make_steps(self.state, self.plan.movements)
-            drained = [one for one, broker in self.state.brokers.items() if broker.is_draining]
+            drained = [broker_id for broker_id, broker in self.state.brokers.items() if broker.is_draining]
             Journal(self._path, "simulated", self.steps.steps, self._throttle, drained=drained).write()
             self.on_plan(self.state)
         journal = Journal.read(self._path)
@@ -366,7 +368,7 @@ class Balancer:
         """The replicas after the plan."""
         assert self.state is not None
         assert self.steps is not None
-        replicas = {place: one.replicas for place, one in self.state.partitions.items()}
+        replicas = {place: partition.replicas for place, partition in self.state.partitions.items()}
         for step in self.steps.steps:
             replicas |= {movement.partition: movement.after for movement in step.movements}
         return replicas
@@ -378,8 +380,8 @@ def _is_done(program: Program) -> bool:
 
 def with_room(state: ClusterState, factor: float, *, drained: int | None = None) -> ClusterState:
     """The state with disks that are `factor` times what all brokers need on average, and an emptied broker."""
-    total = sum(one.size_bytes * len(one.replicas) for one in state.partitions.values())
-    largest = max(one.size_bytes for one in state.partitions.values())
+    total = sum(partition.size_bytes * len(partition.replicas) for partition in state.partitions.values())
+    largest = max(partition.size_bytes for partition in state.partitions.values())
     room = total / max(len(state.brokers) - 1, 1) * factor / 0.8 + 3 * largest
     brokers = {
         broker_id: replace(broker, disk_bytes=room, is_draining=broker_id == drained)

@@ -32,7 +32,7 @@ def starts_requests_as_they_arrive(patch: pytest.MonkeyPatch) -> None:
 
 
 def serves_beyond_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
-    """The leader takes for committed whatever it has itself."""
+    """The leader treats all of its own records as committed."""
 
     def advance(partition: Partition) -> None:
         log = partition.log
@@ -45,7 +45,7 @@ def serves_beyond_the_high_watermark(patch: pytest.MonkeyPatch) -> None:
 
 
 def high_watermark_follows_any_follower(patch: pytest.MonkeyPatch) -> None:
-    """The high watermark is now and then less than what the follower that asked last has written."""
+    """The high watermark is sometimes below the fetch offset of the follower that asked last."""
     advance = Partition.on_follower_fetch
     fetches = 0
 
@@ -87,12 +87,12 @@ def follower_counts_the_next_record_as_committed(patch: pytest.MonkeyPatch) -> N
 
 
 def ignores_sequence_numbers(patch: pytest.MonkeyPatch) -> None:
-    """What a producer sends again is written again."""
+    """A batch that a producer sends again is appended again."""
     patch.setattr(ProducerState, "check", lambda state, header, origin: None)
 
 
 def follower_stamps_batches_itself(patch: pytest.MonkeyPatch) -> None:
-    """A follower writes its own time into what it copies."""
+    """A follower writes its own time into copied batches."""
     append = PartitionLog.append_as_follower
 
     def append_as_follower(log: PartitionLog, buffer: Any, **more: Any) -> Any:
@@ -106,12 +106,12 @@ def follower_stamps_batches_itself(patch: pytest.MonkeyPatch) -> None:
 
 
 def nobody_comes_back_into_sync(patch: pytest.MonkeyPatch) -> None:
-    """A leader never asks to let a follower back in."""
+    """A leader never adds a follower to the in-sync set."""
     patch.setattr(IsrKeeper, "consider_joining", lambda *_: None)
 
 
 def aborted_transactions_are_not_listed(patch: pytest.MonkeyPatch) -> None:
-    """A reader of committed transactions is not told which ones to leave out."""
+    """Fetch responses do not list the aborted transactions."""
     patch.setattr(PartitionLog, "aborted_in_read", lambda *_, **__: [])
 
 
@@ -141,7 +141,7 @@ def follower_truncates_too_much(patch: pytest.MonkeyPatch) -> None:
 
 
 def leader_does_not_step_down(patch: pytest.MonkeyPatch) -> None:
-    """Who leads goes on leading, whatever the newer epoch says."""
+    """A leader continues to lead in spite of a newer epoch."""
     become_follower = Partition.become_follower
 
     def go_on(partition: Partition, **more: Any) -> None:
@@ -152,7 +152,7 @@ def leader_does_not_step_down(patch: pytest.MonkeyPatch) -> None:
 
 
 def reads_skip_a_batch(patch: pytest.MonkeyPatch) -> None:
-    """A fetch begins now and then behind the batch that was asked for."""
+    """A fetch sometimes begins behind the requested batch."""
     read = PartitionLog.read
     reads = 0
 

@@ -13,17 +13,17 @@ from ottla.coordinator.runtime.shard import Shard
 
 
 def everybody_gets_the_same(patch: pytest.MonkeyPatch) -> None:
-    """Members of a classic group are given the share of the first of them."""
+    """Every member of a classic group gets the assignment of the first member."""
     answer = ClassicGroup.synced_response
 
     def synced_response(group: ClassicGroup, _member: ClassicMember) -> Any:
-        return answer(group, min(group.members.values(), key=lambda each: each.member_id))
+        return answer(group, min(group.members.values(), key=lambda member: member.member_id))
 
     patch.setattr(ClassicGroup, "synced_response", synced_response)
 
 
 def offsets_live_in_memory(patch: pytest.MonkeyPatch) -> None:
-    """A commit is acknowledged and never written: the next coordinator does not have it."""
+    """A commit is acknowledged but never written, so the next coordinator does not have it."""
 
     def flush(shard: Shard[Any]) -> None:
         batch, shard._open = shard._open, None
@@ -38,7 +38,7 @@ def offsets_live_in_memory(patch: pytest.MonkeyPatch) -> None:
 
 
 def members_leave_but_their_protocols_stay(patch: pytest.MonkeyPatch) -> None:
-    """A classic group goes on counting the protocols of members that are gone."""
+    """A classic group still counts the protocols of former members."""
     count = ClassicGroup._count_protocols
 
     def count_protocols(group: ClassicGroup, protocols: Any, step: int) -> None:

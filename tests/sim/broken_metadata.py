@@ -19,7 +19,7 @@ from ottla.sim.files import SimFile
 
 
 def new_leader_in_the_old_epoch(patch: pytest.MonkeyPatch) -> None:
-    """The lead changes hands and the epoch stays, so that the old leader is not told from the new one."""
+    """The leader changes and the epoch does not, so nodes cannot distinguish the old leader from the new one."""
     merge = topics_delta.merge_partition_change
 
     def merge_in_the_old_epoch(partition: PartitionImage, record: Any) -> PartitionImage:
@@ -29,7 +29,7 @@ def new_leader_in_the_old_epoch(patch: pytest.MonkeyPatch) -> None:
 
 
 def one_node_skips_records(patch: pytest.MonkeyPatch) -> None:
-    """Node 2 does not hear of some changes."""
+    """Node 2 skips some records."""
     replay = MetadataDelta.replay
     skipped = 0
 
@@ -46,7 +46,7 @@ def one_node_skips_records(patch: pytest.MonkeyPatch) -> None:
 
 
 def metadata_is_not_synced(patch: pytest.MonkeyPatch) -> None:
-    """The metadata log is said to be durable and is not."""
+    """The metadata log reports records as durable before they are synced."""
     sync = SimFile.sync
 
     def forget_to_sync(file: SimFile) -> None:

@@ -1,4 +1,4 @@
-"""Nodes with a defect in transactions: in what they believe that comes late, and in what they remember of them."""
+"""Nodes with a defect in transactions: they accept late requests, or forget decisions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.wire.messages.end_txn import EndTxnRequest
 
 
 def ends_of_any_epoch_are_believed(patch: pytest.MonkeyPatch) -> None:
-    """EndTxn of an earlier transaction, or of a producer that was replaced, ends the one that is open."""
+    """EndTxn of an earlier transaction, or of a producer that was replaced, ends the open transaction."""
     decide = service.decide_end
 
     def decide_end(shard: TransactionShard, request: EndTxnRequest, *more: Any) -> Decision[Any]:
@@ -26,7 +26,7 @@ def ends_of_any_epoch_are_believed(patch: pytest.MonkeyPatch) -> None:
 
 
 def partitions_are_added_by_anybody(patch: pytest.MonkeyPatch) -> None:
-    """AddPartitionsToTxn of an older epoch is taken for one of the producer that has replaced it."""
+    """AddPartitionsToTxn of an older epoch counts as one of the producer that has replaced it."""
     patch.setattr(partitions, "_check_producer", lambda *_: None)
 
 

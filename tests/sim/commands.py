@@ -1,4 +1,4 @@
-"""The simulator as a command, in a process of its own: only there Python's hash seed can be chosen."""
+"""The simulator as a command, in a process of its own: Python's hash seed can be chosen for a new process only."""
 
 from __future__ import annotations
 

@@ -41,14 +41,14 @@ class Worlds(Protocol):
 
 @pytest.fixture
 def worlds() -> Iterator[Worlds]:
-    made: list[World] = []
+    created: list[World] = []
 
     def make(seed: int, *, nodes: int, racks: int = 1) -> World:
-        made.append(World(seed, nodes=nodes, racks=racks))
-        return made[-1]
+        created.append(World(seed, nodes=nodes, racks=racks))
+        return created[-1]
 
     yield make
-    for world in made:
+    for world in created:
         world.close()
 
 
@@ -76,13 +76,13 @@ def test_a_plan_is_executed_whatever_kills_the_planner(seed: int, worlds: Worlds
     assert balancer.plan is not None
     assert balancer.steps is not None
     expected = balancer.expected()
-    assert {place: some for place, some in world.replicas().items() if place in expected} == expected
+    assert {place: brokers for place, brokers in world.replicas().items() if place in expected} == expected
     if drained is not None and not balancer.plan.stranded and not balancer.steps.postponed:
         assert all(drained not in replicas for replicas in expected.values())
     # Nothing was copied twice, and little more than any plan has to copy.
     moved = sum(step.size_bytes for step in balancer.steps.steps)
     assert watch.copied_bytes == pytest.approx(moved)
-    largest = max(one.size_bytes for one in balancer.state.partitions.values())
+    largest = max(partition.size_bytes for partition in balancer.state.partitions.values())
     assert balancer.plan.size_bytes <= 1.2 * lower_bound_bytes(balancer.state, default_goals()) + 2 * largest
     world.do("looks for throttles", no_throttles)
 
@@ -107,7 +107,7 @@ def test_replicas_of_a_lost_broker_are_made_again(seed: int, worlds: Worlds, tmp
     world.fill(topics=3, partitions=8, factor=factor)
     load = Load(world, sorted(world.replicas()))
     world.run(world.random.uniform(0.1, 2.0))
-    holders = {one for replicas in world.replicas().values() for one in replicas}
+    holders = {broker for replicas in world.replicas().values() for broker in replicas}
     lost = world.random.choice(sorted(holders - {1}))
     world.lose(lost)
     due: list[Anomaly] = []
@@ -118,8 +118,8 @@ def test_replicas_of_a_lost_broker_are_made_again(seed: int, worlds: Worlds, tmp
         while not due:
             await asyncio.sleep(1.0)
             with contextlib.suppress(ClientError, KafkaError):
-                found = detector.look(await observe(admin), {}, asyncio.get_running_loop().time())
-                due.extend(one for one in found if one.is_due and one.kind == "dead")
+                anomalies = detector.look(await observe(admin), {}, asyncio.get_running_loop().time())
+                due.extend(anomaly for anomaly in anomalies if anomaly.is_due and anomaly.kind == "dead")
 
     world.do("watch", watch)
     assert due[0].broker_id == lost
@@ -156,7 +156,7 @@ def test_a_step_is_taken_back_while_producers_suffer(worlds: Worlds, tmp_path: P
     )
     load = Load(world, sorted(before))
     program = balancer.start()
-    # The guard measures what is usual; then the step begins.
+    # The guard measures the usual latency first; then the step begins.
     assert world.run(60, lambda: bool(moving(world)))
     world.slow_down((200_000, 400_000))
     assert world.run(120, lambda: program.is_done)
@@ -166,16 +166,16 @@ def test_a_step_is_taken_back_while_producers_suffer(worlds: Worlds, tmp_path: P
     assert not moving(world)
     # Small partitions of the step may have been copied before; all others are where they were.
     planned = balancer.expected()
-    now = {place: some for place, some in world.replicas().items() if place in before}
-    back = [place for place, some in now.items() if set(some) == set(before[place])]
-    assert all(set(some) == set(planned[place]) for place, some in now.items() if place not in back)
+    now = {place: brokers for place, brokers in world.replicas().items() if place in before}
+    back = [place for place, brokers in now.items() if set(brokers) == set(before[place])]
+    assert all(set(brokers) == set(planned[place]) for place, brokers in now.items() if place not in back)
     assert [place for place in back if set(planned[place]) != set(before[place])]
     world.do("looks for throttles", no_throttles)
     balancer.lift_throttle()
     world.finish(balancer.start())
     load.check()
     expected = balancer.expected()
-    assert {place: some for place, some in world.replicas().items() if place in expected} == expected
+    assert {place: brokers for place, brokers in world.replicas().items() if place in expected} == expected
     # The guard's own topic is not on the broker that is emptied, either.
     assert len(world.replicas()) > len(expected)
     assert all(2 not in replicas for replicas in world.replicas().values())
@@ -191,13 +191,15 @@ def moving(world: World) -> list[TopicPartition]:
 
 
 async def no_throttles(cluster: Cluster) -> None:
-    """A planner that was killed leaves none behind, once its plan is done."""
+    """A planner that was killed leaves no throttles behind once its plan is done."""
     admin = AdminClient(cluster)
     names = [ConfigResource(ResourceType.TOPIC, name) for name in await admin.topics.names(internal=False)]
     brokers = [
-        ConfigResource(ResourceType.BROKER, str(one.node_id)) for one in (await admin.cluster.describe()).brokers
+        ConfigResource(ResourceType.BROKER, str(broker.node_id)) for broker in (await admin.cluster.describe()).brokers
     ]
     for resource, entries in (await admin.configs.describe([*names, *brokers])).items():
         assert not isinstance(entries, KafkaError)
-        left = [entry for entry in entries if "throttled" in entry.name and entry.source.name.startswith("DYNAMIC")]
-        assert not left, (resource, left)
+        throttles = [
+            entry for entry in entries if "throttled" in entry.name and entry.source.name.startswith("DYNAMIC")
+        ]
+        assert not throttles, (resource, throttles)

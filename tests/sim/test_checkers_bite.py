@@ -11,8 +11,8 @@ from ottla.sim.plans import Plan
 from ottla.sim.scenario import run_plan
 from tests.sim import broken_clients, broken_data_path, broken_groups, broken_metadata, broken_transactions
 
-# Usually the first one or two do. More are tried where they do not: what a seed leads to depends on the order of hashes
-# too, which is another in every process.
+# Usually one of the first two seeds is enough. More seeds are tried if not: the run of a seed also depends on the order
+# of hashes, which differs between processes.
 SEEDS_MAX = 25
 
 DAMAGED_SEGMENTS: dict[str, object] = {
@@ -121,7 +121,7 @@ CASES: list[tuple[Callable[[pytest.MonkeyPatch], None], set[str], dict[str, obje
     (
         broken_metadata.one_node_skips_records,
         {"one metadata history"},
-        # It never heals, and minutes of waiting for that take the simulator minutes too.
+        # The cluster never heals, and simulating minutes of waiting takes minutes, too.
         {"faults": ("restart",), "seconds": 6.0, "heal_seconds_max": 5.0},
     ),
     (broken_metadata.metadata_is_not_synced, {"one metadata history"}, {"faults": ("power loss",), "seconds": 30.0}),
@@ -225,7 +225,7 @@ def test_the_broken_node_is_found(
     seen: set[str] = set()
     for seed in range(SEEDS_MAX):
         plan = Plan(**{"seed": seed, "seconds": 12.0, **BASE, **settings})  # type: ignore[arg-type]
-        # To the end, for another rule may be broken first.
+        # The run goes on to its end, because another rule may be broken first.
         seen |= {finding.rule for finding in run_plan(plan).findings}
         if seen & rules:
             return

@@ -1,4 +1,4 @@
-"""The checker of the order of answers watches the fetches of followers, whatever stands for their messages."""
+"""The checker of the order of answers watches the fetches of followers, in every form of their messages."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def test_a_high_watermark_that_goes_back_is_found(*, is_packed: bool, is_read_in
     ConnectionOrder(cluster, SimpleNamespace())  # type: ignore[arg-type]
     connection, observe = Connection(), network.observe
     assert observe is not None
-    for high_watermark, found in ((9, 0), (10, 0), (8, 1)):
+    for high_watermark, count in ((9, 0), (10, 0), (8, 1)):
         request = FollowerFetchRequest(REQUEST) if is_packed else message_of(REQUEST)
         data = PartitionData(partition_index=0, high_watermark=high_watermark)
         response: Any = FetchResponse(responses=[FetchableTopicResponse(topic_id=Uuid(TOPIC_ID), partitions=[data])])
         if is_read_in_place:
             response = FollowerFetchResponse(7, [ReceivedSlice(TOPIC_ID, 0, high_watermark, 0, None)])
         observe(connection, "broker 2", request, response)
-        assert len(reports) == found
+        assert len(reports) == count

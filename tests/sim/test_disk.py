@@ -1,4 +1,4 @@
-"""What a simulated power loss takes, and what it leaves."""
+"""The data that a simulated power loss takes, and the data that it leaves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def files_on(disk: SimDisk) -> SimFiles:
 
 def outcomes(*, syncs_file: bool, syncs_directory: bool) -> set[bytes | None]:
     """Everything that may be left of a file after a power loss, over many chances."""
-    left: set[bytes | None] = set()
+    contents: set[bytes | None] = set()
     for seed in range(200):
         disk = SimDisk(Random(seed))
         files = files_on(disk)
@@ -34,8 +34,8 @@ def outcomes(*, syncs_file: bool, syncs_directory: bool) -> set[bytes | None]:
             files.sync_directory("/d")
         disk.lose_power()
         again = files_on(disk)
-        left.add(again.read_bytes("/d/f") if again.exists("/d/f") else None)
-    return left
+        contents.add(again.read_bytes("/d/f") if again.exists("/d/f") else None)
+    return contents
 
 
 def test_what_is_synced_with_its_name_stays() -> None:
@@ -47,8 +47,8 @@ def test_a_synced_file_without_a_synced_name_may_be_gone() -> None:
 
 
 def test_unsynced_writes_may_be_gone_torn_or_out_of_order() -> None:
-    left = outcomes(syncs_file=False, syncs_directory=True)
-    assert {b"", b"a" * 512, b"a" * 512 + b"b" * 512, bytes(512) + b"b" * 512} <= left
+    contents = outcomes(syncs_file=False, syncs_directory=True)
+    assert {b"", b"a" * 512, b"a" * 512 + b"b" * 512, bytes(512) + b"b" * 512} <= contents
 
 
 def test_a_rename_is_all_or_nothing() -> None:

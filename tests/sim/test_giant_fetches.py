@@ -1,4 +1,4 @@
-"""Whole clusters in which every fetch is taken for a giant one: what smaller ones promise, these promise too."""
+"""Whole clusters in which every fetch is treated as a giant fetch, with the guarantees of smaller fetches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hostile clients in the simulator: they wait for memory, are refused, and disturb nobody."""
+"""Hostile clients in the simulator: they wait for memory, are refused, and disturb no other client."""
 
 from __future__ import annotations
 

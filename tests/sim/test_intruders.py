@@ -1,4 +1,4 @@
-"""Rights in the simulator: clients without any are refused, changes are obeyed, and honest clients are served."""
+"""Rights in the simulator: intruders are refused, changes take effect, and honest clients are served."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PLAN = Plan(seed=3, seconds=8.0, producers=1, intruders=2, faults=("kill", "part
 
 
 def test_rights_are_obeyed_whatever_is_killed() -> None:
-    """Intruders have none, those of guests change, and honest clients keep theirs."""
+    """Intruders have no rights, the rights of guests change, and honest clients keep theirs."""
     outcome = run_plan(PLAN)
     assert [str(finding) for finding in outcome.findings] == []
     counts = outcome.counts
@@ -33,8 +33,8 @@ def test_an_authorizer_that_forgets_an_operation_is_found(
 ) -> None:
     decide = StandardAuthorizer.authorize
 
-    def authorize(authorizer: StandardAuthorizer, context: Any, asked: Operation, *resource: Any) -> bool:
-        return asked is operation or decide(authorizer, context, asked, *resource)
+    def authorize(authorizer: StandardAuthorizer, context: Any, requested: Operation, *resource: Any) -> bool:
+        return requested is operation or decide(authorizer, context, requested, *resource)
 
     monkeypatch.setattr(StandardAuthorizer, "authorize", authorize)
     outcome = run_plan(PLAN, ends_at_finding=True)

@@ -1,4 +1,4 @@
-"""What the simulated network promises, and what it does not."""
+"""The guarantees of the simulated network, and their limits."""
 
 from __future__ import annotations
 

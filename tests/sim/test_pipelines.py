@@ -1,7 +1,7 @@
-"""Random pipelines of all APIs: what a client is answered does not depend on whether it waits for each answer.
+"""Random pipelines of all APIs: the answers do not depend on whether the client waits for each of them.
 
 Two clusters of the same seed get the same requests on one connection, in one cluster all at once, in the other one
-after the other. Their answers must be equal but for times and for what is drawn at random.
+after the other. Their answers must be equal except for times and random values.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from ottla.wire.schema import fields_at
 from tests.wire.values import message_at
 
 NAMES = ("t", "u", "g", "")
-# Of no API here is an answer ever more than so long in coming.
+# The longest time until the answer of an API here.
 WAIT_MS_MAX = 300
 PIPELINE_SECONDS = 90
 
-# What is drawn at random, or tells the time: not compared.
+# Random values and times, which are not compared.
 VARYING = frozenset(
     {
         "throttle_time_ms",
@@ -111,18 +111,18 @@ class Client:
         self.process.run(self._write, ())
 
     def frames(self) -> list[bytes]:
-        found, position = [], 0
+        complete_frames, position = [], 0
         while len(self.received) - position >= 4:
             end = position + 4 + int.from_bytes(self.received[position : position + 4], "big")
             if end > len(self.received):
                 break
-            found.append(bytes(self.received[position + 4 : end]))
+            complete_frames.append(bytes(self.received[position + 4 : end]))
             position = end
-        return found
+        return complete_frames
 
 
 def tame(structure: Structure, version: int, random: Random) -> None:
-    """Makes a random message one that a client could send: names that exist, and short waits."""
+    """Changes a random message to one that a client could send: names that exist, and short waits."""
     for field in fields_at(type(structure), version):
         name = field.name
         value = getattr(structure, name) if field.present else None
@@ -175,7 +175,7 @@ def encoded(requests: Sequence[tuple[int, int, Message]]) -> list[bytes]:
 
 
 def shown(value: Any, version: int) -> Any:
-    """A response as plain values, without what varies."""
+    """A response as plain values, without the varying fields."""
     if isinstance(value, Structure):
         fields = [field.name for field in fields_at(type(value), version) if field.present]
         return {name: shown(getattr(value, name), version) for name in fields if name not in VARYING}
@@ -187,14 +187,14 @@ def shown(value: Any, version: int) -> Any:
 
 
 def answers(client: Client, requests: Sequence[tuple[int, int, Message]]) -> list[Any]:
-    found = []
+    received = []
     for frame, (api_key, version, _) in zip(client.frames(), requests, strict=False):
         spec = API_SPECS[ApiKey(api_key)]
         view = memoryview(bytearray(frame))
         position = skip_tags(view, 5, view[4], len(view)) if spec.response_header_version(version) else 4
         response, _ = decode(spec.response_class, view, version, position)
-        found.append((spec.name, int.from_bytes(frame[:4], "big"), shown(response, version)))
-    return found
+        received.append((spec.name, int.from_bytes(frame[:4], "big"), shown(response, version)))
+    return received
 
 
 def first_requests() -> list[tuple[int, int, Message]]:

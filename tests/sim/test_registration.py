@@ -1,4 +1,4 @@
-"""Which broker is whole: what a node that was never registered leaves behind for its next start (KIP-966)."""
+"""Brokers with complete logs: the marker that a node without a registration leaves for its next start (KIP-966)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ CLEAN_SHUTDOWN_MARKER = "/data/.kafka_cleanshutdown"
 
 
 class Pair:
-    """A controller that is a broker, and a broker that leaves without a word: its session goes on for 9 seconds."""
+    """A controller that is a broker, and a broker that stops without notice: its session lasts 9 seconds."""
 
     def __init__(self) -> None:
         self.kernel = Kernel(5)
         settings = {"broker.session.timeout.ms": "9000", "controlled.shutdown.enable": "false"}
         self.cluster = SimCluster(self.kernel, ClusterLayout(nodes=2, controllers=1, settings=settings))
-        # The second gives up early when it is not taken: it believes in short sessions.
+        # The second node gives up early if it is not accepted: its own setting for sessions is short.
         self.second = self.cluster.nodes[2]
         self.second.properties["broker.session.timeout.ms"] = "2000"
         self.second.properties["broker.heartbeat.interval.ms"] = "500"
@@ -44,8 +44,8 @@ class Pair:
 
     def change_left_epoch(self, epoch: int) -> None:
         files = SimFiles(self.kernel, self.second.disk)
-        left = json.loads(files.read_bytes(CLEAN_SHUTDOWN_MARKER))
-        files.write_atomically(CLEAN_SHUTDOWN_MARKER, json.dumps(left | {"brokerEpoch": epoch}).encode())
+        marker = json.loads(files.read_bytes(CLEAN_SHUTDOWN_MARKER))
+        files.write_atomically(CLEAN_SHUTDOWN_MARKER, json.dumps(marker | {"brokerEpoch": epoch}).encode())
 
 
 def test_a_node_that_is_stopped_before_it_is_registered_is_as_whole_as_before() -> None:

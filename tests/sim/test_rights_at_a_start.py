@@ -1,4 +1,4 @@
-"""Who may do what at a controller that has not caught up with the metadata: its own log may lack the newest ACLs.
+"""Authorization at a controller that has not caught up with the metadata: its own log may lack the newest ACLs.
 
 The nodes are no super users, and `allow.everyone.if.no.acl.found` is set: without ACLs the cluster is open.
 """
@@ -80,8 +80,8 @@ class OpenCluster:
         broker = self.nodes[1].broker
         assert broker is not None
         answers: list[CreateAclsResponse] = []
-        asked = broker.controller.ask(CreateAclsRequest(creations=[creation]))
-        asked.when_done(lambda done: answers.append(done.result()))
+        response = broker.controller.ask(CreateAclsRequest(creations=[creation]))
+        response.when_done(lambda done: answers.append(done.result()))
         self.run_until(lambda: bool(answers))
         assert [result.error_code for result in answers[0].results] == [ErrorCode.NONE]
 
@@ -103,7 +103,7 @@ def allows(node: SimNode, user: str, operation: Operation, api: ApiKey = ApiKey.
 def is_postponed(
     node: SimNode, user: str, operation: Operation, api: ApiKey = ApiKey.INCREMENTAL_ALTER_CONFIGS
 ) -> bool:
-    """True if the client is told to ask again."""
+    """True if the response asks the client to retry."""
     try:
         allows(node, user, operation, api)
     except KafkaError as error:

@@ -11,7 +11,7 @@ from tests.sim.commands import run_simulator
 
 PLANS = Path(__file__).parent / "plans"
 
-# What each of them found when it was first run; parts of a run are still drawn, and may differ from that run by now.
+# The defect that each plan found when it was first run; parts of a run are still random and may differ by now.
 FOUND_ONCE = {
     "join-answered-twice": "a join that had failed with its write was answered a second time",
     "vote-on-a-full-disk": "a node whose disk was full went on with a vote that it had not written",

@@ -24,7 +24,7 @@ SETTINGS = {
     "metadata.max.retention.bytes": "1",
 }
 TOPICS = 20
-# What a slice takes. Computing takes no time in the simulator.
+# The duration of a slice. Computing takes no time in the simulator.
 SLICE_SECONDS = 0.005
 
 
@@ -63,7 +63,9 @@ class Absence:
         self.cluster.network.heal()
 
     async def create(self) -> None:
-        endpoint = next(each for each in self.cluster.endpoints if self.is_active(self.cluster.node_at(each.host)))
+        endpoint = next(
+            endpoint for endpoint in self.cluster.endpoints if self.is_active(self.cluster.node_at(endpoint.host))
+        )
         for number in range(TOPICS):
             topic = CreatableTopic(name=f"meanwhile-{number}", num_partitions=3, replication_factor=1)
             request = CreateTopicsRequest(topics=[topic], timeout_ms=4000)
@@ -100,7 +102,7 @@ def test_a_node_that_was_away_serves_clients_while_it_loads_a_snapshot(
 
     broker.metadata.add(Watcher())  # type: ignore[attr-defined]
     seen: list[tuple[bool, int]] = []
-    endpoint = next(each for each in absence.cluster.endpoints if each.host == absence.away.host)
+    endpoint = next(endpoint for endpoint in absence.cluster.endpoints if endpoint.host == absence.away.host)
 
     async def look() -> None:
         while True:

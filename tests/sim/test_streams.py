@@ -1,4 +1,4 @@
-"""Workers of `ottla.streams` on virtual time: exactly once, and a worker that is not is caught.
+"""Workers of `ottla.streams` on virtual time: exactly once, and the checker finds a worker that is not.
 
 `make sim SEEDS=1000` runs many more seeds.
 """
@@ -98,7 +98,7 @@ def commits_offsets_outside_of_the_transaction(patch: pytest.MonkeyPatch) -> Non
 
 
 def restores_nothing(patch: pytest.MonkeyPatch) -> None:
-    """The state of an earlier life is forgotten: counts begin again."""
+    """A restarted worker loses its state: counts begin again."""
     attach = LocalStates.attach
 
     def attach_at_the_end(states: LocalStates, planned: Any, store: Any, *, first: int, end: int) -> int:

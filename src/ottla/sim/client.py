@@ -1,4 +1,4 @@
-"""A small client for workloads: it caches leaders and coordinators, and forgets entries that proved wrong."""
+"""A small client for workloads: it caches leaders and coordinators, and drops entries that proved wrong."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BACKOFF_SECONDS = (0.05, 0.5)
 
 
 class SimClient:
-    """One client, on its own host."""
+    """A client on its own host."""
 
     def __init__(self, cluster: SimCluster, name: str, number: int, *, network: str = "10.0.1.") -> None:
         self.cluster = cluster

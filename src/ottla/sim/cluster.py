@@ -25,7 +25,7 @@ CONTROLLER_PORT = 9093
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterLayout:
-    """How many nodes, which of them are controllers, and their settings."""
+    """The number of nodes, the controllers among them, and their settings."""
 
     nodes: int = 3
     controllers: int = 1
@@ -179,7 +179,7 @@ class SimCluster:
 
         The same is true while a damaged segment of the node is not repaired.
         """
-        if any(each.node_id == node.node_id and not each.is_repaired for each in self.damaged_segments):
+        if any(segment.node_id == node.node_id and not segment.is_repaired for segment in self.damaged_segments):
             return True
         if node.node_id not in self.damaged:
             return False

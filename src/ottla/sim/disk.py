@@ -41,7 +41,7 @@ class Inode:
     __slots__ = ("changes", "data", "durable", "modified_us", "pending", "reserved_to")
 
     def __init__(self) -> None:
-        # How often a program has changed it. A bit that rots leaves no trace.
+        # The number of changes by programs. A bit that rots does not count.
         self.changes = 0
         self.data = bytearray()
         self.durable = bytearray()
@@ -66,7 +66,7 @@ class Inode:
         self.pending.clear()
 
     def lose_power(self, random: Random) -> bool:
-        """Keeps what had reached the platter. Returns True if anything was lost."""
+        """Keeps the changes that had reached the platter. Returns True if any change was lost."""
         pending = self.pending
         self.reserved_to = 0
         if pending:
@@ -103,7 +103,7 @@ class Directory:
         self.pending.clear()
 
     def lose_power(self, random: Random) -> int:
-        """Keeps what had reached the platter, here and below. Returns how many files and directories lost something."""
+        """Keeps the changes that had reached the platter, recursively. Returns the number of entries with losses."""
         pending, self.pending = self.pending, []
         for changes in pending[: random.choice((0, random.randint(0, len(pending)), len(pending)))]:
             _rename_entries(self.durable, changes)
@@ -133,7 +133,7 @@ class SimDisk:
         self.is_mounted_again_at_end = False
         self._busy_us = 0
 
-    # -- what faults may do ----------------------------------------------------------------------------------------
+    # -- interface for faults --------------------------------------------------------------------------------------
 
     def lose_power(self) -> int:
         return self.root.lose_power(self.random)
@@ -145,7 +145,7 @@ class SimDisk:
 
     @property
     def is_unmounted(self) -> bool:
-        """True while a mount point shows an empty disk instead of its own."""
+        """True while a mount point shows an empty disk instead of its own disk."""
         return self._unmounted is not None
 
     def unmount(self, mount_point: str) -> None:
@@ -191,7 +191,7 @@ class SimDisk:
         busy, self._busy_us = self._busy_us, 0
         return min(busy, BUSY_US_MAX)
 
-    # -- what files do ---------------------------------------------------------------------------------------------
+    # -- interface for files ---------------------------------------------------------------------------------------
 
     def check_change(self, path: str, *, takes_room: bool) -> bool:
         """Called before a change. Returns True if the process must be killed instead of making the change."""

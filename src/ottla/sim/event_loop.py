@@ -64,7 +64,7 @@ class SimEventLoop(asyncio.AbstractEventLoop):
         assert not self.process.is_alive
         with self._running():
             for task in list(self._tasks):
-                # asyncio would report a task that nobody waits for any more.
+                # asyncio would otherwise report a task that no code awaits any more.
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 coroutine = task.get_coro()
                 with contextlib.suppress(BaseException):
@@ -151,7 +151,7 @@ class SimEventLoop(asyncio.AbstractEventLoop):
         return not self.process.is_alive
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """A callback has failed, or nobody has looked at the failure of a task."""
+        """Reports a failed callback, or the failure of a task that was never retrieved."""
         error = context.get("exception")
         if self.process.is_alive and isinstance(error, BaseException):
             self._on_defect(f"{self.process.name}: {context.get('message')}", error)
@@ -224,7 +224,7 @@ class SimTransport(asyncio.Transport):
         self.write(b"".join(parts))
 
     def close(self) -> None:
-        """Sends what has not left yet, then ends."""
+        """Sends the remaining bytes, then ends."""
         self._is_closing = True
         if not self._unsent:
             self._loop.call_soon(self._end, None)
@@ -245,7 +245,7 @@ class SimTransport(asyncio.Transport):
 
     def _on_readable(self) -> None:
         if self._has_ended or self._is_closing:
-            # Nobody wants these bytes any more. Without this they would be announced for ever.
+            # The bytes are discarded, because unread bytes would be announced for ever.
             self._socket.recv_into(memoryview(bytearray(WRITE_PAUSE_BYTES)))
             return
         count = self._socket.recv_into(memoryview(self._protocol.get_buffer(-1)))

@@ -20,7 +20,7 @@ VOLUME_BYTES = 1 << 40
 
 
 class SimFiles:
-    """The disk as one process sees it."""
+    """The files of a disk for one process."""
 
     def __init__(self, kernel: Kernel, disk: SimDisk) -> None:
         self._kernel = kernel
@@ -230,6 +230,9 @@ class SimFile:
             return None
         return self.read(position, length)
 
+    def read_ahead(self, position: int, length: int) -> None:
+        """Does nothing: a read of a simulated file takes no longer without it."""
+
     def write_at(self, position: int, data: Buffer) -> None:
         self._write(position, data)
 
@@ -240,7 +243,7 @@ class SimFile:
         self._size = size
 
     def trim(self) -> None:
-        """Does nothing: a simulated file has no space reserved by itself."""
+        """Does nothing: a simulated file has no reserved space."""
 
     def preallocate(self, size: int) -> None:
         self._files.check_change(self._path, takes_room=True)

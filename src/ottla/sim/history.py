@@ -20,7 +20,7 @@ def record_value(producer: str, number: int) -> bytes:
 
 @dataclass(slots=True, kw_only=True)
 class Sent:
-    """One record, noted when it is sent for the first time."""
+    """A record, noted when it is sent for the first time."""
 
     partition: TopicPartition
     producer: str
@@ -84,7 +84,7 @@ class Late:
 
     partition: TopicPartition
     value: bytes
-    what: str
+    description: str
 
 
 @dataclass(slots=True, kw_only=True)
@@ -132,8 +132,8 @@ class History:
 
     def observe_record(self, partition: TopicPartition, offset: int, value: bytes) -> None:
         """A reader received this value. Every other reader must get the same value at this offset."""
-        seen = self.read.setdefault(partition, {})
-        earlier = seen.setdefault(offset, value)
+        values = self.read.setdefault(partition, {})
+        earlier = values.setdefault(offset, value)
         if earlier != value:
             self.report_violation("stable reads", f"{partition} offset {offset} was {earlier!r} and is now {value!r}")
 

@@ -6,10 +6,10 @@ The guarantees are those of TCP (in order, no gaps, no duplicates on one connect
 - two connections between the same hosts can overtake each other, because delays are random;
 - a blocked link (a partition; each direction has its own) holds bytes back and delivers them when it opens again, as
   retransmission would; a sender that waits too long closes its end of the connection, and only its end;
-- a reset loses the bytes in flight and notifies both ends, or only one: then the other end is half open, and learns of
+- a reset loses the bytes in flight and notifies both ends, or only one: then the other end is half open, and notices
   the reset when it sends;
 - the operating system closes the connections of a killed program; after a power loss they are not closed, and peers
-  learn of it when they send to the restarted host;
+  notice it when they send to the restarted host;
 - a frozen program accepts connections and bytes, and does not answer.
 """
 
@@ -26,17 +26,17 @@ from ottla.wire.message import Message
 
 __all__ = ["Detour", "Host", "Link", "Listener", "Network", "Socket"]
 
-# How long a sender retransmits before it closes its end. On Linux it is a quarter of an hour, which would hide defects.
+# The time that a sender retransmits before it closes its end. Linux takes 15 minutes, which would hide defects.
 RETRANSMISSION_US = (10 * SECOND_US, 30 * SECOND_US)
 
 # The most bytes that are sent and not yet read; every end of a connection draws one of these. The smallest is far below
 # the limit of an operating system, so that senders really have to wait.
 WINDOW_BYTES = (16 * 1024, 64 * 1024, 256 * 1024)
 
-# One send in this many arrives in two pieces.
+# The inverse of the probability that the bytes of a send arrive in two pieces.
 SPLIT_ONE_IN = 12
 
-# The delay until a sender learns that there is room again.
+# The delay until a sender is notified of new room.
 ROOM_DELAY_US = 200
 
 DELAY_US = (100, 600)
@@ -54,7 +54,7 @@ class Host:
 
 
 class Link:
-    """One direction between two hosts."""
+    """One direction of the link between two hosts."""
 
     __slots__ = ("bytes_per_second", "delay_us", "held", "is_blocked")
 
@@ -66,7 +66,7 @@ class Link:
 
 
 class Socket:
-    """One end of a connection: a stream of bytes, read and written without blocking, as a real socket is.
+    """One end of a connection: a stream of bytes, read and written without blocking, like a real socket.
 
     `take` sets the callbacks for readable bytes, for room to send, and for the end of the connection.
     """
@@ -136,7 +136,7 @@ class Socket:
         self._is_stalled = is_stalled
         self._announce()
 
-    def send(self, data: bytes | memoryview) -> int:
+    def send(self, data: bytes | bytearray | memoryview) -> int:
         """Sends as many bytes as there is room for. Raises BlockingIOError if there is none."""
         if self.is_closed:
             raise BrokenPipeError("the connection is closed")
@@ -144,12 +144,12 @@ class Socket:
         if room <= 0:
             self._wants_room = True
             raise BlockingIOError
-        taken = bytes(data[:room])
-        self._unread_by_peer += len(taken)
-        if len(taken) < len(data):
+        sent = bytes(data[:room])
+        self._unread_by_peer += len(sent)
+        if len(sent) < len(data):
             self._wants_room = True
-        self._network.transmit(self, taken)
-        return len(taken)
+        self._network.transmit(self, sent)
+        return len(sent)
 
     def recv_into(self, buffer: memoryview) -> int:
         """Receives as many bytes as are there and fit. Raises BlockingIOError if there are none."""
@@ -276,7 +276,7 @@ class Network:
         self._sockets: dict[Socket, None] = {}
         # Called with every answer that a client or node gets: connection, its name, request, response.
         self.observe: Callable[[object, str, Message, Message], object] = lambda *_: None
-        # By the sender's host, and the API key or the purpose of the connection.
+        # Detours by the sender's host, and by the API key or the purpose of the connection.
         self.detours: dict[tuple[str, int | str], Detour] = {}
 
     # -- hosts and links -------------------------------------------------------------------------------------------
@@ -417,7 +417,7 @@ class Network:
         delay_us = self._random.randrange(*link.delay_us)
         if link.bytes_per_second:
             delay_us += len(data) * SECOND_US // link.bytes_per_second
-        # Never before bytes that were sent earlier on the same connection.
+        # The bytes never arrive before earlier bytes of the same connection.
         arrival_us = max(self._kernel.now_us + delay_us, sender._arrival_us + 1)
         sender._arrival_us = arrival_us
         self._kernel.after(arrival_us - self._kernel.now_us, self._arrive, sender, receiver, data)

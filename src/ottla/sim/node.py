@@ -41,7 +41,7 @@ def node_host(node_id: int) -> str:
 
 
 class SimNode:
-    """One host with one node's program, which may be running or not."""
+    """A host with the program of a node, which may be running or not."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class SimNode:
     # -- called by the run -----------------------------------------------------------------------------------------
 
     def ended(self, reason: str, *, is_clean: bool) -> None:
-        """The program has ended by itself."""
+        """Called when the program has ended by itself."""
         self.kernel.trace("node clean end" if is_clean else "node failed", f"{self.node_id}: {reason}")
         self._end(reason, notifies_peers=True)
 
@@ -243,10 +243,8 @@ class _Run:
         if self.is_stopping:
             return
         self.is_stopping = True
-        if self.is_started:
+        if self.is_started or (self._lifecycle is not None and self._lifecycle.waits_for_controller):
             self._leave()
-        elif self._lifecycle is not None and self._lifecycle.waits_for_controller:
-            self._stop_serving()
 
     # -- starting --------------------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ RESPONSE_BYTES_MAX = 128 * 1024 * 1024
 
 
 class SimPeers:
-    """Connections from one process to others."""
+    """Connections from one process to other processes."""
 
     def __init__(self, network: Network, process: Process, scheduler: Scheduler, *, host: str, client_id: str) -> None:
         self.network = network
@@ -134,11 +134,11 @@ class _PeerConnection:
             on_refused=self.close,
         )
 
-    def send(self, asked: AskedRequest, timeout_ms: int) -> None:
-        asked.timer = self._peers.scheduler.call_later(
+    def send(self, pending: AskedRequest, timeout_ms: int) -> None:
+        pending.timer = self._peers.scheduler.call_later(
             timeout_ms / 1000, self.close, f"no answer within {timeout_ms} ms"
         )
-        self._machine.send(asked)
+        self._machine.send(pending)
         self._flush()
 
     def observe(self, request: Message, response: Message) -> None:
@@ -177,7 +177,7 @@ class _PeerConnection:
         try:
             while outgoing.parts:
                 # A request has no regions of files.
-                outgoing.sent(self._socket.send(b"".join(outgoing.parts)))  # type: ignore[arg-type]
+                outgoing.send_joined(self._socket.send)
         except BlockingIOError:
             return
         except OSError as error:

@@ -38,7 +38,7 @@ class Plan:
     readers: int = 1
     # Clients that send requests of several APIs on one connection without waiting for answers.
     pipelines: int = 0
-    # Clients that send what no honest client sends.
+    # Clients that send bytes that no honest client sends.
     hostiles: int = 0
     # Clients without rights. With any of them the cluster has an authorizer, honest clients are users with ACLs, and
     # the rights of guests change.
@@ -79,7 +79,7 @@ def plan_of(
     kinds = random.sample(usual, random.choice((0, 1, 2, 3, 4, len(usual))))
     chosen_nodes = nodes if nodes is not None else node_count
     replication_factor = min(chosen_nodes, random.choice((1, 2, 3, 3, 3)))
-    # From a stream of its own, so that runs without this fault stay what they were.
+    # Drawn from a separate random stream, so that runs without this fault do not change.
     has_late_alterations = chosen_nodes > 2 and Random(f"{seed}/late alterations").random() < 0.35
     lag_ms_max = 2_000 if has_late_alterations else 30_000
     if has_late_alterations:
@@ -116,7 +116,7 @@ def plan_of(
         settings=settings | quorum_settings,
         topic_configs=(("internal.segment.bytes", random.choice(("2048", "20000"))),) if random.random() < 0.5 else (),
         pipelines=random.choice((0, 1, 2)),
-        # From a stream of its own, so that runs without these clients stay what they were.
+        # Drawn from a separate random stream, so that runs without these clients do not change.
         hostiles=int(Random(f"{seed}/hostiles").random() < 0.2),
         intruders=int(Random(f"{seed}/intruders").random() < 0.2),
         applications=Random(f"{seed}/applications").choice((0, 0, 4, 6)),
@@ -125,7 +125,7 @@ def plan_of(
 
 
 def _with_damaged_segments(plan: Plan) -> Plan:
-    """Adds the fault and the scrub to some plans. From a stream of its own, so that other runs stay what they were."""
+    """Adds the fault and the scrub to some plans. Uses a separate random stream, so that other runs do not change."""
     random = Random(f"{plan.seed}/damaged segments")
     is_usual = LateAlterations.name not in plan.faults and UnmountedDisk.name not in plan.faults
     if not is_usual or plan.replication_factor == 1 or random.random() >= 0.6:
@@ -162,7 +162,7 @@ def _draw_settings(random: Random, *, lag_ms_max: int) -> dict[str, str]:
 def _draw_quorum(seed: int, controllers: int) -> tuple[dict[str, str], bool]:
     """The settings of a quorum with disks that are not mounted, if any, and whether its voters are in the log.
 
-    From a stream of its own, so that runs without this fault stay what they were.
+    Drawn from a separate random stream, so that runs without this fault do not change.
     """
     random = Random(f"{seed}/quorum")
     if controllers < 3 or random.random() >= 0.4:

@@ -1,8 +1,8 @@
-"""`python -m ottla.sim.scale 5 50 200`: what clusters of many nodes need, in virtual time, events and requests.
+"""`python -m ottla.sim.scale 5 50 200`: the cost of clusters of many nodes, in virtual time, events and requests.
 
 For each number of nodes a fresh cluster, with three controllers and some partitions for each node. Virtual time has the
 delays of the network, of syncs and of timers, and no cost of computing: a figure that grows with the number of nodes is
-a property of the protocol. Events and requests say how much work the nodes have to do, all of them together.
+a property of the protocol. Events and requests are the total work of all nodes.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Phase:
     name: str
     virtual_seconds: float
     events: int
-    # That nodes have received.
+    # The number of requests that nodes have received.
     requests: int
     # The time of this machine.
     real_seconds: float
@@ -80,8 +80,8 @@ class Drain(Workload):
             rows = []
             for index, row in topic.partitions.items():
                 if self._node_id in row.replicas:
-                    others = [node for node in nodes if node not in row.replicas]
-                    new = self.random.choice(others)
+                    candidates = [node for node in nodes if node not in row.replicas]
+                    new = self.random.choice(candidates)
                     replicas = [new if node == self._node_id else node for node in row.replicas]
                     rows.append(ReassignablePartition(partition_index=index, replicas=replicas))
             self.moves += len(rows)
@@ -93,7 +93,7 @@ class Drain(Workload):
 
 
 class ScaleRun:
-    """One cluster, and the phases that were measured on it."""
+    """A cluster, and its measured phases."""
 
     def __init__(self, nodes: int) -> None:
         self._kernel = Kernel(SEED)
@@ -126,22 +126,22 @@ class ScaleRun:
     # -- the measurements ------------------------------------------------------------------------------------------
 
     def _propagate(self) -> None:
-        """From the first node that knows a new topic to the last one."""
-        found: list[Phase] = []
+        """Measures the time from the first node that has a new topic to the last node."""
+        samples: list[Phase] = []
         for _ in range(SMALL_TOPICS):
             workload, name = self._new_topic()
             self._wait(lambda name=name: any(self._knows(name)), every_us=FINE_SLICE_US)  # type: ignore[misc]
             with self._phase("a new topic: from the first node that knows it to the last"):
                 self._wait(lambda name=name: all(self._knows(name)), every_us=FINE_SLICE_US)  # type: ignore[misc]
-            found.append(self.phases.pop())
+            samples.append(self.phases.pop())
             self._wait(lambda workload=workload: workload.is_done)  # type: ignore[misc]
         self.phases.append(
             Phase(
-                name=found[0].name,
-                virtual_seconds=statistics.median(phase.virtual_seconds for phase in found),
-                events=round(statistics.median(phase.events for phase in found)),
-                requests=round(statistics.median(phase.requests for phase in found)),
-                real_seconds=sum(phase.real_seconds for phase in found),
+                name=samples[0].name,
+                virtual_seconds=statistics.median(phase.virtual_seconds for phase in samples),
+                events=round(statistics.median(phase.events for phase in samples)),
+                requests=round(statistics.median(phase.requests for phase in samples)),
+                real_seconds=sum(phase.real_seconds for phase in samples),
             )
         )
 

@@ -100,11 +100,11 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Additions:
-    """What a run has beside its plan: programs of packages that the simulator does not know, and their checkers."""
+    """Additions to a plan: programs of packages on which the simulator does not depend, and their checkers."""
 
     # Created with the topics of the plan; no workload of the plan uses them.
     topics: Mapping[str, int] = field(default_factory=dict)
-    # From the stage, a random stream and the workloads of the plan.
+    # Makes workloads from the stage, a random stream and the workloads of the plan.
     workloads: Callable[[Stage, Random, Sequence[Workload]], Sequence[Workload]] = lambda *_: ()
     checkers: Sequence[Callable[[SimCluster, History], Checker]] = ()
 

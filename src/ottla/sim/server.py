@@ -23,7 +23,7 @@ __all__ = ["SimConnection", "SimListener"]
 # Far lower than on real nodes, so that connections really pause.
 REQUESTS_UNANSWERED_MAX = 8
 UNSENT_BYTES_MAX = 32 * 1024
-# Large requests that are not complete: all of them grow to this, and one of them to the larger size.
+# The memory of incomplete large requests: together they grow to the first size, and one request to the larger size.
 REQUEST_MEMORY_FREE_BYTES = 256 * 1024
 REQUEST_MEMORY_BYTES = 4 * 1024 * 1024
 
@@ -259,8 +259,8 @@ class _Tap:
         self._report(self._api_keys.pop(bytes(header[4:8])), "is answered")
         return not self._socket.is_closed
 
-    def count(self, what: str) -> None:
-        self._socket.process.kernel.counts[what] += 1
+    def count(self, name: str) -> None:
+        self._socket.process.kernel.counts[name] += 1
 
     def _report(self, api_key: int, moment: str) -> None:
         if self._owner.on_request is not None:

@@ -1,4 +1,4 @@
-"""What an application has written is what its tasks write when they process the same input in peace."""
+"""An application has written what its tasks write when they process the same input without faults."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["SameAsTheMachine"]
 
 
 class Written(NamedTuple):
-    """A record without its place."""
+    """A record without its partition and offset."""
 
     topic: str
     key: bytes | None
@@ -58,17 +58,17 @@ class SameAsTheMachine(Checker):
                 self._check_order(planned, plan, outputs)
                 self._check_changelogs(planned, changes, task.stream_time)
         topics = {written.topic for written in expected} | {OUTPUT} | plan.repartition_topics
-        found = Counter(
+        actual = Counter(
             Written(topic, record.key, record.value, record.timestamp)
             for topic in sorted(topics)
             for number in range(plan.partitions[topic])
             for record in self._records(TopicPartition(topic, number))
         )
         self.cluster.kernel.counts["streams: results compared"] += sum(expected.values())
-        for record, count in (expected - found).items():
+        for record, count in (expected - actual).items():
             self.report(f"{record} is missing {count} times, of {expected[record]}")
-        for record, count in (found - expected).items():
-            self.report(f"{record} was written {found[record]} times instead of {found[record] - count} times")
+        for record, count in (actual - expected).items():
+            self.report(f"{record} was written {actual[record]} times instead of {actual[record] - count} times")
 
     def _process(self, planned: PlannedTask, plan: TaskPlan) -> StreamTask:
         shared = self._shared
@@ -88,37 +88,37 @@ class SameAsTheMachine(Checker):
         last: dict[TopicPartition, int] = {}
         places = self._places({record.topic for record in outputs}, plan)
         for record in map(_written, outputs):
-            # Equal records have several places, and each of them may be the one.
-            found = places.get(record, [])
-            if len(found) != 1:
+            # Equal records have several places, so the place of this record is unknown.
+            candidates = places.get(record, [])
+            if len(candidates) != 1:
                 continue
-            place, offset = found[0]
+            place, offset = candidates[0]
             if offset < last.get(place, -1):
                 self.report(f"task {planned.task_id} wrote {record} to {place} at {offset}, behind {last[place]}")
             last[place] = offset
 
     def _places(self, topics: set[str], plan: TaskPlan) -> dict[Written, list[tuple[TopicPartition, int]]]:
-        found: dict[Written, list[tuple[TopicPartition, int]]] = {}
+        places: dict[Written, list[tuple[TopicPartition, int]]] = {}
         for topic in topics:
             for number in range(plan.partitions[topic]):
                 place = TopicPartition(topic, number)
                 for record in self._records(place):
-                    written = Written(topic, record.key, record.value, record.timestamp)
-                    found.setdefault(written, []).append((place, record.offset))
-        return found
+                    content = Written(topic, record.key, record.value, record.timestamp)
+                    places.setdefault(content, []).append((place, record.offset))
+        return places
 
     def _check_changelogs(self, planned: PlannedTask, changes: list[ChangelogRecord], stream_time: int) -> None:
         for store, topic in planned.changelogs.items():
             last = {change.key: change for change in changes if change.store == store}
             wanted: dict[bytes | None, bytes | None] = {key: change.value for key, change in last.items()}
             place = TopicPartition(topic, planned.partition)
-            found = {record.key: record.value for record in self._records(place)}
+            stored = {record.key: record.value for record in self._records(place)}
             time_to_live_ms = self._shared.topology.stores[store].time_to_live_ms
             for key, change in last.items():
-                if time_to_live_ms and change.timestamp + time_to_live_ms <= stream_time and found.get(key) is None:
-                    found[key] = change.value
-            if wanted != found:
-                keys = sorted(str(key) for key in wanted.keys() | found.keys() if wanted.get(key) != found.get(key))
+                if time_to_live_ms and change.timestamp + time_to_live_ms <= stream_time and stored.get(key) is None:
+                    stored[key] = change.value
+            if wanted != stored:
+                keys = sorted(str(key) for key in wanted.keys() | stored.keys() if wanted.get(key) != stored.get(key))
                 self.report(f"the changelog {place} and the store of task {planned.task_id} differ in {keys[:5]}")
 
     def _records(self, place: TopicPartition) -> list[InputRecord]:

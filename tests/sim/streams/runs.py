@@ -1,4 +1,4 @@
-"""The runs: the plan of any seed, on a cluster that keeps its promises, with workers of one streams application."""
+"""The runs: the plan of any seed, on a cluster that loses no records, with workers of one streams application."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ APPLICATION = "streams"
 
 
 def with_three_replicas(plan: Plan) -> Plan:
-    """A plan in which records that were acknowledged stay: with fewer replicas some faults take them."""
+    """A plan in which acknowledged records survive: with fewer replicas some faults lose them."""
     return replace(
         plan,
         nodes=max(plan.nodes, 3),
         replication_factor=3,
         min_insync_replicas=2,
-        # Records that are there to be read, some of them in transactions that are aborted.
+        # Records for the application to read, some of them in aborted transactions.
         producers=max(plan.producers, 2),
         transactions=max(plan.transactions, 1),
         # The workers are not among the users with rights.

@@ -1,4 +1,4 @@
-"""What the simulated applications compute, from the records of all other clients: values are `producer/number`."""
+"""The topologies of the simulated applications. Their input is the records of all other clients: `producer/number`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SOURCE = "t"
 OUTPUT = "streams-output"
 
 _DAY_MS = 24 * 60 * 60 * 1000
-# About half of all records find that the row of their key is gone.
+# The row of a key has expired for about half of all records.
 _TIME_TO_LIVE_MS = 400
 _EXPIRING_KEYS = 40
 
@@ -61,7 +61,7 @@ def joining() -> Topology:
     left = stream.filter(lambda _, value: _is_left(value)).select_key(lambda _, value: _number(value))
     right = stream.filter(lambda _, value: not _is_left(value)).select_key(lambda _, value: _number(value))
     window = JoinWindows.of_time_difference_with_no_grace(_DAY_MS)
-    left.join(right, lambda one, other: one + b"+" + other, window).to(OUTPUT)
+    left.join(right, lambda left_value, right_value: left_value + b"+" + right_value, window).to(OUTPUT)
     return builder.build()
 
 

@@ -33,7 +33,7 @@ FROZEN_SECONDS = (0.5, 20.0)
 
 @dataclass(slots=True, kw_only=True)
 class Shared:
-    """What the workers of an application have in common."""
+    """The state that the workers of an application share."""
 
     topology: Topology
     config: ApplicationConfig
@@ -48,7 +48,7 @@ class Shared:
 
 
 class _Orders:
-    """A `WorkerControl`: what the worker hears from its application."""
+    """A `WorkerControl`: the orders of the application."""
 
     is_paused = False
     leaves_group = True
@@ -99,15 +99,15 @@ class StreamsWorker(Application):
                     now_ms=lambda: self.now_ms,
                 )
                 self._worker = worker
-                found = await worker.run(_Orders(shared))
+                outcome = await worker.run(_Orders(shared))
             except FAILURES as error:
                 # As an application whose handler answers REPLACE_THREAD.
                 self.client.kernel.trace("streams: worker failed", f"{self.name}: {error!r}")
                 await self.pause(0.5)
             else:
-                self.count(f"streams: worker {found['state']}")
-                self.client.kernel.counts["streams: records"] += found["records"]
-                self.client.kernel.counts["streams: commits"] += found["commits"]
+                self.count(f"streams: worker {outcome['state']}")
+                self.client.kernel.counts["streams: records"] += outcome["records"]
+                self.client.kernel.counts["streams: commits"] += outcome["commits"]
                 return
 
     async def _prepare(self) -> Prepared:
@@ -118,7 +118,7 @@ class StreamsWorker(Application):
             await cluster.close()
 
     def _freeze(self) -> None:
-        """The process stands still, and continues where it was: perhaps in a transaction that was ended meanwhile."""
+        """The process stops for a while and continues, perhaps in a transaction that was ended meanwhile."""
         if self.stage.is_ending or self.is_done:
             return
         kernel = self.client.kernel
@@ -200,5 +200,5 @@ class Ending(Application):
     async def _committed(self, cluster: Cluster) -> dict[TopicPartition, int]:
         assert self._shared.prepared is not None
         places = [place for task in self._shared.prepared.plan.tasks for place in task_places(task)]
-        found = await Groups(cluster).offsets(self._shared.config.application_id, places, stable=True)
-        return {place: found[place].offset if place in found else 0 for place in places}
+        offsets = await Groups(cluster).offsets(self._shared.config.application_id, places, stable=True)
+        return {place: offsets[place].offset if place in offsets else 0 for place in places}

@@ -1,1 +1,1 @@
-"""Checkers: rules that must hold in every run. They know the history and the nodes, not workloads or faults."""
+"""Checkers: rules that must hold in every run. They use the history and the nodes, not workloads or faults."""

@@ -1,4 +1,4 @@
-"""What a request sees is never older than what an earlier answer on its connection showed."""
+"""A request never sees older state than an earlier answer on its connection showed."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ class ConnectionOrder(Checker):
     def _on_list_offsets(
         self, connection: object, name: str, request: ListOffsetsRequest, response: ListOffsetsResponse
     ) -> None:
-        asked = {
+        questions = {
             (topic.name, partition.partition_index): partition
             for topic in request.topics
             for partition in topic.partitions
         }
         for topic in response.topics:
             for row in topic.partitions:
-                question = asked[topic.name, row.partition_index]
+                question = questions[topic.name, row.partition_index]
                 if row.error_code or question.timestamp != LATEST or request.isolation_level:
                     continue
                 key = (self._topic_id(topic.name), row.partition_index)

@@ -27,12 +27,12 @@ class ConsumedRecords(Checker):
         for (reader, partition), received in self.history.consumed.items():
             if partition not in offsets:
                 offsets[partition] = self._offsets(partition)
-            found = offsets[partition]
-            if found is None:
+            log_offsets = offsets[partition]
+            if log_offsets is None:
                 continue
-            every, visible = found
+            all_offsets, visible = log_offsets
             if reader in self.history.readers:
-                wanted = visible if self.history.readers[reader] else every
+                wanted = visible if self.history.readers[reader] else all_offsets
                 self._check_reader(reader, partition, received, wanted)
             else:
                 self._check_group(reader, partition, received, visible, committed[reader, partition])
@@ -52,11 +52,11 @@ class ConsumedRecords(Checker):
             self.report(f"{reader} never received {missing[:10]} of {partition}, but {received[-1]}")
 
     def _offsets(self, partition: TopicPartition) -> tuple[list[int], list[int]] | None:
-        """All offsets of records, and those outside of aborted transactions."""
+        """The offsets of all records, and the offsets of records outside of aborted transactions."""
         log = final_log(self.cluster, partition)
         if log is None or log.log_start_offset:
             return None
-        every: list[int] = []
+        all_offsets: list[int] = []
         visible: list[int] = []
         open_offsets: dict[int, list[int]] = defaultdict(list)
         for batch in batches_of(log, start=0, end=log.high_watermark):
@@ -66,10 +66,10 @@ class ConsumedRecords(Checker):
                 if read_control_type(next(iter(iterate_records(batch))).key) is ControlType.COMMIT:
                     visible += ended
                 continue
-            found = [record.offset for record in iterate_records(batch)]
-            every += found
+            record_offsets = [record.offset for record in iterate_records(batch)]
+            all_offsets += record_offsets
             if header.is_transactional:
-                open_offsets[header.producer_id] += found
+                open_offsets[header.producer_id] += record_offsets
             else:
-                visible += found
-        return every, visible
+                visible += record_offsets
+        return all_offsets, visible

@@ -76,14 +76,16 @@ class ReadRecordsStay(Checker):
     rule = "read records stay"
 
     def finish(self) -> None:
-        for partition, seen in self.history.read.items():
+        for partition, values in self.history.read.items():
             log = final_log(self.cluster, partition)
             if log is None:
                 continue
-            kept: dict[int, bytes] = {}
+            log_values: dict[int, bytes] = {}
             for batch in batches_of(log, start=log.log_start_offset, end=log.high_watermark):
                 if not batch.header.is_control:
-                    kept.update((record.offset, value_of(record.value)) for record in iterate_records(batch))
-            for offset, value in seen.items():
-                if offset >= log.log_start_offset and kept.get(offset) != value:
-                    self.report(f"{partition} offset {offset} was read as {value!r} and is now {kept.get(offset)!r}")
+                    log_values.update((record.offset, value_of(record.value)) for record in iterate_records(batch))
+            for offset, value in values.items():
+                if offset >= log.log_start_offset and log_values.get(offset) != value:
+                    self.report(
+                        f"{partition} offset {offset} was read as {value!r} and is now {log_values.get(offset)!r}"
+                    )

@@ -1,4 +1,4 @@
-"""Replicas in sync hold every committed record, for each of them may be elected at any moment."""
+"""In-sync replicas hold every committed record, because each of them may be elected at any moment."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ __all__ = ["InSyncReplicas"]
 class InSyncReplicas(Checker):
     """Compares the high watermarks of leaders with the logs of all members of the controller's in-sync sets.
 
-    The newest committed metadata of any node shows the in-sync sets. A leader with a newer partition epoch knows more
-    than that, and a leader with another leader epoch has a successor: both are not compared.
+    The newest committed metadata of any node has the in-sync sets. Two kinds of leaders are not compared: a leader with
+    a newer partition epoch has newer metadata, and a leader with another leader epoch has a successor.
     """
 
     rule = "in-sync replicas hold all committed records"

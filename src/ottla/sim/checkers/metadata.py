@@ -22,7 +22,7 @@ class OneMetadataHistory(Checker):
 
     def __init__(self, cluster: SimCluster, history: History) -> None:
         super().__init__(cluster, history)
-        self._seen: dict[int, tuple[int, str]] = {}
+        self._prints: dict[int, tuple[int, str]] = {}
         cluster.on_ready.append(self._follow)
 
     def _follow(self, node: SimNode) -> None:
@@ -33,7 +33,7 @@ class OneMetadataHistory(Checker):
 
     def _note(self, node: SimNode, image: MetadataImage) -> None:
         print_of_image = fingerprint(image)
-        first, name = self._seen.setdefault(image.offset, (print_of_image, f"node {node.node_id}"))
+        first, name = self._prints.setdefault(image.offset, (print_of_image, f"node {node.node_id}"))
         if first != print_of_image:
             self.report(f"the images at offset {image.offset} differ between {name} and node {node.node_id}")
 

@@ -22,7 +22,7 @@ class Transactions(Checker):
 
     def __init__(self, cluster: SimCluster, history: History) -> None:
         super().__init__(cluster, history)
-        # By partition: the committed values in the order of their commits, and their offsets.
+        # The committed values by partition, in the order of their commits, and their offsets.
         self._order: dict[TopicPartition, list[bytes]] = defaultdict(list)
         self._visible: dict[TopicPartition, list[int]] = defaultdict(list)
 
@@ -47,7 +47,7 @@ class Transactions(Checker):
                 self.report(f"{name} is partly committed; number of each record: {counts}")
         for late in self.history.late:
             if committed[late.partition, late.value]:
-                self.report(f"{late.what} was sent late and is committed: {late.value!r} in {late.partition}")
+                self.report(f"{late.description} was sent late and is committed: {late.value!r} in {late.partition}")
         self._check_copies(committed)
         names = {transaction.producer.encode() for transaction in self.history.transactions}
         for partition, value in self.history.read_committed:

@@ -1,1 +1,1 @@
-"""Faults and their schedules. They know neither workloads nor checkers."""
+"""Faults and their schedules. They are independent of workloads and checkers."""

@@ -1,7 +1,7 @@
 """AlterPartition requests and answers that arrive late, while the follower in question lags or restarts.
 
-A leader that asks for a larger in-sync set does not know for some time which of two sets is valid, and the replica that
-it names may restart in the meantime. Both windows are a few milliseconds long without this fault.
+A leader that requests a larger in-sync set does not know for some time which of two sets is valid, and the new replica
+may restart in the meantime. Both windows are a few milliseconds long without this fault.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ RESTART_US = 200_000
 
 
 class LateAlterations(Fault):
-    """A follower is killed. The request that asks to take it back is delayed, or its answer and the metadata are.
+    """Kills a follower. Delays either the request that adds it to the in-sync set, or the answer and the metadata.
 
-    Meanwhile the follower cannot fetch from that leader, and may lose its power.
+    Meanwhile the follower cannot fetch from that leader, and may lose power.
     """
 
     name = "late alterations"
@@ -46,7 +46,7 @@ class LateAlterations(Fault):
             on_sent=lambda request: self._on_sent(request, leader, follower, delay_seconds),
         )
         if not is_request_late:
-            # Without delay until the request is sent: the leader has to hear that the follower is back.
+            # No delay before the request is sent, because the leader first has to notice that the follower is back.
             detours[metadata] = Detour()
         self.kernel.trace("late alterations", f"{leader.node_id} about {follower.node_id}")
         follower.kill()
@@ -55,7 +55,7 @@ class LateAlterations(Fault):
             self.undo_later((2 * delay_seconds + 3.0, 3 * delay_seconds + 4.0), detours.pop, key, None)
 
     def _some_pair(self) -> tuple[SimNode, SimNode] | None:
-        """A leader and a follower of a partition, neither of them the active controller, which asks itself."""
+        """A leader and a follower of a partition, not the active controller, which sends itself no requests."""
         brokers = {node.node_id: node.broker for node in self.cluster.nodes.values() if node.is_serving}
         images = [broker.metadata.image for broker in brokers.values() if broker is not None]
         passive = {
@@ -87,7 +87,7 @@ class LateAlterations(Fault):
         detour.on_sent = None
         metadata = detours.get((leader.host, "metadata"))
         if metadata is not None:
-            # Otherwise the metadata would tell what the answer has not told yet.
+            # Otherwise the metadata would arrive before the delayed answer.
             metadata.answer_seconds = delay_seconds
         network = self.cluster.network
         for source, target in ((leader, follower), (follower, leader)):

@@ -57,10 +57,10 @@ class SlowSync(Fault):
 
 
 class BitRot(Fault):
-    """A bit of a partition's log flips on one disk, and the program is killed before it can serve it.
+    """Flips a bit of a partition's log on one disk, and kills the program before it can serve the damaged bytes.
 
-    Recovery repairs the segments that it reads: those that were not flushed. So the bit is flipped in bytes that were
-    never synced, on a node whose records other nodes have too. Every second time it is a bit that no checksum covers.
+    Recovery repairs only the segments that it reads, which were not flushed. So the bit is flipped in bytes that were
+    never synced, on a node whose records other nodes have, too. Every second time no checksum covers the bit.
     """
 
     name = "bit rot"
@@ -88,13 +88,13 @@ class BitRot(Fault):
 class UnmountedDisk(Fault):
     """A controller restarts and finds an empty directory in place of its metadata log. Later its disk is back.
 
-    A voter that the configuration names must not start like that: it would vote without its log. With voters in the log
+    A configured voter must not start in this state, because it would vote without its log. With voters in the log
     (KIP-853) the new directory has another id, so that the controller is a replica without a vote. If it may join the
-    quorum by itself, it takes the place of the former voter, and the new disk may stay for good. A disk with the logs
-    of partitions always stays: the old copies would be lost copies a second time.
+    quorum automatically, it replaces the former voter, and the new disk may stay for good. A disk with the logs of
+    partitions always stays, because the old copies would count as lost copies a second time.
 
-    Its voice matters most while a third controller lacks records that this one had on the missing disk. So the third
-    controller is cut off for a moment, and every second time the leader is killed together with the voter.
+    The vote matters most while a third controller lacks records that were on the missing disk. So the third controller
+    is cut off for a moment, and every second time the leader is killed together with the voter.
     """
 
     name = "unmounted disk"
@@ -104,10 +104,10 @@ class UnmountedDisk(Fault):
         if not self._has_whole_quorum():
             return
         leader = next((node for node in controllers if _is_leading(node)), controllers[0])
-        node, *others = self.random.sample(
+        node, *late_nodes = self.random.sample(
             [other for other in controllers if other is not leader], len(controllers) - 1
         )
-        for late in others:
+        for late in late_nodes:
             for host in (leader.host, node.host):
                 self._cut_off(late.host, host)
         delay_us = round(self.random.uniform(0.1, 1.0) * SECOND_US)
@@ -136,7 +136,7 @@ class UnmountedDisk(Fault):
             killed_leader.kill()
 
     def _has_whole_quorum(self) -> bool:
-        """True if every controller is a voter with the disk that it has. Only then one of the disks may be missing."""
+        """True if every controller is a voter with its current disk. Only then one of the disks may be missing."""
         for node_id in self.cluster.layout.controller_ids:
             node = self.cluster.nodes[node_id]
             if node.disk.is_unmounted or not node.is_serving or node.broker is None or node.broker.quorum is None:

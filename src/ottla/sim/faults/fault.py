@@ -32,8 +32,8 @@ class Fault:
         The controller cannot tell a killed program from a host that lost its bytes, so both count as lost copies when
         they come back (KIP-966). While one copy is really lost, no second node may end uncleanly.
         """
-        others = (other for other in self.cluster.nodes.values() if other is not node)
-        return not any(self.cluster.is_damaged(other) for other in others)
+        other_nodes = (other for other in self.cluster.nodes.values() if other is not node)
+        return not any(self.cluster.is_damaged(other) for other in other_nodes)
 
     def random_running_node(self) -> SimNode | None:
         running = [node for node in self.cluster.nodes.values() if node.is_running and not node.is_frozen]

@@ -44,7 +44,7 @@ class Restart(Fault):
 
 
 class Freeze(Fault):
-    """SIGSTOP, and after a while SIGCONT: the node does not know that it was stopped."""
+    """SIGSTOP, and after a while SIGCONT, which the node does not notice."""
 
     name = "freeze"
 

@@ -31,7 +31,7 @@ class DamagedClosedSegment:
 
     @property
     def is_repaired(self) -> bool:
-        """Whether the segment is intact again, or gone with its log."""
+        """True if the segment is intact again, or was removed with its log."""
         self._is_repaired = self._is_repaired or self._is_intact()
         return self._is_repaired
 

@@ -65,7 +65,7 @@ ALL_STEPS = tuple(
 
 
 class Watch:
-    """Watches requests and responses of all nodes, learns the nodes' roles, and kills at the step it is set to."""
+    """Watches requests and responses of all nodes, tracks the nodes' roles, and kills at the selected step."""
 
     def __init__(self, cluster: SimCluster, hosts: set[str]) -> None:
         self._cluster = cluster
@@ -93,8 +93,8 @@ class Watch:
         if step is None or step.api != api.name or not step.moment.startswith(moment):
             return
         victim = self._roles.get(step.victim)
-        others = (other for other in self._cluster.nodes.values() if other is not victim)
-        if victim is None or not victim.is_running or any(self._cluster.is_damaged(other) for other in others):
+        other_nodes = (other for other in self._cluster.nodes.values() if other is not victim)
+        if victim is None or not victim.is_running or any(self._cluster.is_damaged(other) for other in other_nodes):
             return
         self._next = None
         self._cluster.kernel.trace("kill at a step", str(step))

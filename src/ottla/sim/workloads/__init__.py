@@ -1,1 +1,1 @@
-"""Workloads: what simulated clients do. They record the answers that they get and do not judge them."""
+"""Workloads: the actions of simulated clients. They record the answers that they get and do not judge them."""

@@ -115,7 +115,11 @@ class ApplicationMember(Application):
             self.client.kernel.trace("client: member failed", f"{self.name}: {error!r}")
 
     async def _commit(self, consumer: Consumer) -> None:
-        positions = {one: consumer.position(one) for one in consumer.assignment if consumer.position(one) >= 0}
+        positions = {
+            partition: consumer.position(partition)
+            for partition in consumer.assignment
+            if consumer.position(partition) >= 0
+        }
         if not positions:
             return
         asked_us = self.now_us
@@ -162,7 +166,9 @@ class ApplicationMember(Application):
         try:
             ends = await consumer.end_offsets(self._partitions)
             asked_us = self.now_us
-            found = {one: row.offset for one, row in (await consumer.committed(self._partitions)).items()}
+            committed = {
+                partition: row.offset for partition, row in (await consumer.committed(self._partitions)).items()
+            }
         except FAILURES:
             return False
         self.history.fetched_commits.extend(
@@ -173,11 +179,11 @@ class ApplicationMember(Application):
                 asked_us=asked_us,
                 acknowledged_us=self.now_us,
             )
-            for partition, offset in found.items()
+            for partition, offset in committed.items()
             if offset >= 0
         )
         await asyncio.sleep(0)
-        return all(found.get(partition, -1) >= end for partition, end in ends.items() if end)
+        return all(committed.get(partition, -1) >= end for partition, end in ends.items() if end)
 
 
 class _Noting(RebalanceListener):

@@ -41,10 +41,10 @@ class ApplicationCopies(TransactionalApplication):
     async def _begin(self, consumer: Consumer) -> None:
         """Continues where the last transaction has ended."""
         source = self._copies.source
-        found = (await consumer.committed([source])).get(source)
+        committed = (await consumer.committed([source])).get(source)
         await consumer.assign([source])
-        if found is not None and found.offset >= 0:
-            consumer.seek(source, found.offset)
+        if committed is not None and committed.offset >= 0:
+            consumer.seek(source, committed.offset)
 
     async def _copy(self, consumer: Consumer, producer: Producer) -> None:
         source, target = self._copies.source, self._copies.target
@@ -68,9 +68,9 @@ class ApplicationCopies(TransactionalApplication):
         source = self._copies.source
         while True:
             try:
-                found = (await consumer.committed([source])).get(source)
+                committed = (await consumer.committed([source])).get(source)
             except FAILURES:
                 await self.pause(0.5)
             else:
-                self._copies.committed = -1 if found is None else found.offset
+                self._copies.committed = -1 if committed is None else committed.offset
                 return

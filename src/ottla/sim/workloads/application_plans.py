@@ -21,7 +21,7 @@ ASSIGNORS = (("range",), ("roundrobin",), ("sticky",), ("cooperative-sticky",), 
 
 
 def make_applications(stage: Stage, random: Random, count: int) -> list[Application]:
-    """So many applications. The kinds of the first ones are fixed, so that every run has something to compare."""
+    """Makes `count` applications. The kinds of the first applications are fixed, so that every run can compare them."""
     if not count:
         return []
     groups = [_draw_group(random, number) for number in range(GROUPS_MAX)]

@@ -23,7 +23,7 @@ from ottla.sim.workloads.workload import Stage, Workload
 
 __all__ = ["FAILURES", "Application"]
 
-# What calls of the client raise while the cluster is in trouble.
+# The exceptions of client calls while the cluster has faults.
 FAILURES = (ClientError, KafkaError)
 
 LIFE_SECONDS = (2.0, 12.0)
@@ -78,7 +78,7 @@ class Application(Workload):
         kernel, process = self.client.kernel, self._loops[-1].process
         kernel.trace("application killed", process.name)
         process.end()
-        # Without the operating system's farewell, as when the host loses power, brokers keep half a connection.
+        # If peers are not notified, like after a power loss, brokers keep half-open connections.
         self.stage.cluster.network.end_process(process, notifies_peers=self._deaths.random() < 0.7)
         self._main = None
         kernel.after(round(self._deaths.uniform(*DEATH_SECONDS) * SECOND_US), self.start)
@@ -103,8 +103,8 @@ class Application(Workload):
     async def pause(self, seconds: float) -> None:
         await asyncio.sleep(self.random.uniform(0, 2 * seconds))
 
-    def count(self, what: str) -> None:
-        self.client.kernel.counts[what] += 1
+    def count(self, name: str) -> None:
+        self.client.kernel.counts[name] += 1
 
     def consumed(self, reader: str, partition: TopicPartition, offset: int, value: bytes) -> None:
         """Notes a record that a consumer, or a member of the group `reader`, has received."""

@@ -33,7 +33,7 @@ JOIN_TIMEOUT_MS = 15_000
 HEARTBEAT_SECONDS = 0.5
 # The probability, per heartbeat, that a member with an assignment leaves.
 LEAVE_PROBABILITY = 0.05
-# How often a member of the consumer protocol gives up its subscription for a moment.
+# The probability that a member of the consumer protocol drops its subscription for a moment.
 PAUSE_PROBABILITY = 0.1
 LEAVE_EPOCH = -1
 
@@ -210,7 +210,7 @@ class ConsumerMember(_Member):
             is_leaving = epoch > 0 and self.random.random() < LEAVE_PROBABILITY
             if is_leaving and self.random.random() < 0.5:
                 return
-            # Without subscription for a moment: it loses everything, and asks for it again with the next heartbeat.
+            # A pausing member has no subscription for a moment: it loses all partitions, and requests them again later.
             is_pausing = bool(owned) and self.random.random() < PAUSE_PROBABILITY
             request = ConsumerGroupHeartbeatRequest(
                 group_id=self._group,
@@ -241,8 +241,8 @@ class ConsumerMember(_Member):
             epoch = response.member_epoch
             if response.assignment is not None:
                 before, owned = owned, await self._resolve_topic_names(response.assignment.topic_partitions)
-                for gone in before - owned:
-                    released[gone] = (last_epoch, self._positions.get(gone, 0))
+                for lost in before - owned:
+                    released[lost] = (last_epoch, self._positions.get(lost, 0))
                 self._record_assignment(member_id, epoch, owned)
                 for again in sorted(owned & released.keys()):
                     await self._commit_late(again, member_id, *released.pop(again))
@@ -252,7 +252,7 @@ class ConsumerMember(_Member):
                 return
 
     async def _commit_late(self, partition: TopicPartition, member_id: str, epoch: int, position: int) -> None:
-        """A commit from before the member lost the partition, and got it back: another member may have committed more.
+        """Sends a commit of the time before the member lost and regained the partition, which may be outdated.
 
         KIP-1251 allows commits of earlier epochs only for partitions that the member has had since then.
         """

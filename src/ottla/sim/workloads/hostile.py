@@ -1,7 +1,7 @@
-"""A client that sends what no honest client sends: half-sent requests, claims without content, other protocols.
+"""A client that sends bytes that no honest client sends: half-sent requests, claims without content, other protocols.
 
-None of it may be acknowledged, stop a node, or change what other clients see. The frames are written by hand, because a
-client of ours would not send them.
+The bytes must not be acknowledged, stop a node, or change the view of other clients. The frames are written by hand,
+because Ottla's clients would not send them.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Hostile(Workload):
                 self._send(endpoint, data)
                 self.client.kernel.counts["hostile connection"] += 1
             await sleep(self.client.process, self.random.uniform(0, 1.0))
-            kept = self.random.choice((0, CONNECTIONS_MAX, CONNECTIONS_MAX, CONNECTIONS_MAX))
-            while len(self._sockets) > kept:
+            open_max = self.random.choice((0, CONNECTIONS_MAX, CONNECTIONS_MAX, CONNECTIONS_MAX))
+            while len(self._sockets) > open_max:
                 self._sockets.pop(0).close()
         for socket in self._sockets:
             socket.close()

@@ -83,12 +83,12 @@ class Intrude(Workload):
 
 
 def _leaks(answer: Message) -> Iterator[str]:
-    """What an answer reveals besides refusals: entries without an error, records, names in lists."""
+    """The information that an answer reveals besides refusals: entries without an error, records, names in lists."""
     name = type(answer).__name__
     if name in ("MetadataResponse", "ListGroupsResponse"):
-        seen = getattr(answer, "topics", None) or getattr(answer, "groups", None)
-        if seen:
-            yield f"{len(seen)} names"
+        names = getattr(answer, "topics", None) or getattr(answer, "groups", None)
+        if names:
+            yield f"{len(names)} names"
         return
     yield from _entries(answer, is_whole=True)
 

@@ -161,7 +161,7 @@ class Produce(Workload):
         if error in SEQUENCE_LOST and self._is_idempotent:
             # The batches of the window are dropped: it is unknown whether they were written, and nothing guarantees it.
             self._window.batches.clear()
-            # A leader that is cut off from the other nodes and does not know its successor misses the batches that the
+            # A leader that is cut off from other nodes and has not heard of its successor misses the batches that the
             # successor acknowledged. This client may return to it; a client that compares epochs (KIP-320) does not.
             if self._acks == -1 and batch.leader_epoch >= self._leader_epoch:
                 self.history.report_violation(

@@ -83,7 +83,7 @@ REFUSALS = frozenset(
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     }
 )
-# How long a broker tries to pass on a request to the controller (request.timeout.ms), and some seconds more.
+# The time that a broker tries to forward a request to the controller (request.timeout.ms), and some seconds more.
 LATE_SECONDS = 35.0
 SCRAM_SHA_256 = 1
 SCRAM_USER = "guest"
@@ -94,7 +94,7 @@ _ERROR_FIELDS = ("error_code", "partition_error_code")
 
 
 def by_network(connection: ConnectionContext, principal: Principal) -> Principal:
-    """Clients are users by their network; nodes stay what they are."""
+    """The principal of a connection: clients are users by their network, nodes keep their principal."""
     user = USERS.get(connection.client_host.rpartition(".")[0] + ".")
     return principal if user is None else Principal("User", user)
 
@@ -103,13 +103,13 @@ def refusals(value: Any) -> list[ErrorCode]:
     """The authorization errors in an answer."""
     if isinstance(value, Structure):
         codes = [getattr(value, name) for name in _ERROR_FIELDS if hasattr(value, name)]
-        found = [ErrorCode(code) for code in codes if code in REFUSALS]
-        return found + [code for slot in value.__slots__ for code in refusals(getattr(value, slot))]
+        refused = [ErrorCode(code) for code in codes if code in REFUSALS]
+        return refused + [code for slot in value.__slots__ for code in refusals(getattr(value, slot))]
     return [code for element in value for code in refusals(element)] if isinstance(value, list) else []
 
 
 def report_refusals(client: SimClient, history: History) -> None:
-    """From now on every refusal of this honest client is a violation."""
+    """Reports every refusal of this honest client as a violation from now on."""
 
     def check(request: Message, answer: Message) -> None:
         for code in refusals(answer):
@@ -120,7 +120,7 @@ def report_refusals(client: SimClient, history: History) -> None:
 
 @dataclass(slots=True)
 class Right:
-    """What the administrator knows of a right, or of a credential: it is there or not, from an offset of the log on."""
+    """A right or credential in the view of the administrator: given or not, from an offset of the log on."""
 
     is_given: bool = False
     # The offset of an image that has the newest change; None while a change is under way, or if no image shows it.
@@ -159,7 +159,7 @@ class ChangeRights(Workload):
         self.rights = {Operation.READ: Right(), Operation.WRITE: Right()}
         self.credential = Right()
         self._rules: set[AclEntry] = set()
-        # When a rule, or the credential (None), may be changed again after a request that was given up.
+        # The time from which a rule, or the credential (None), may be changed again after an abandoned request.
         self._not_before: dict[AclEntry | None, float] = {}
 
     async def run(self) -> None:
@@ -188,7 +188,7 @@ class ChangeRights(Workload):
         else:
             self._rules.remove(rule)
             await self._change(rule, DeleteAclsRequest(filters=[_filter(rule)]))
-        allow, deny = (rule._replace(permission_type=each) for each in (Permission.ALLOW, Permission.DENY))
+        allow, deny = (rule._replace(permission_type=permission) for permission in (Permission.ALLOW, Permission.DENY))
         right.is_given = allow in self._rules and deny not in self._rules
         right.known_since = change()
         self.client.kernel.counts[f"{operation.name} {'given' if right.is_given else 'taken'}"] += 1
@@ -288,9 +288,9 @@ class Guest(Workload):
 
     def _report(self, endpoint: Endpoint, request: Message, right: Right) -> None:
         right_now = f"{'has' if right.is_given else 'has not'} the right since offset {right.known_since}"
-        what = "refused" if right.is_given else "allowed"
+        outcome = "refused" if right.is_given else "allowed"
         self.history.report_violation(
-            CURRENT, f"{endpoint.host} {what} {type(request).__name__} of a guest that {right_now}"
+            CURRENT, f"{endpoint.host} {outcome} {type(request).__name__} of a guest that {right_now}"
         )
 
     def _request(self, operation: Operation) -> Message:
@@ -325,7 +325,7 @@ async def _until_accepted(workload: Workload, request: Message) -> bool:
             continue
         if set(_results(answer)) <= {ErrorCode.NONE, ErrorCode.RESOURCE_NOT_FOUND}:
             return was_given_up
-        # A time-out among others, after which the change may still be made.
+        # The change may still be made after some of these errors, such as a time-out.
         was_given_up = True
         await workload.client.back_off()
 

@@ -296,7 +296,7 @@ class TransactionSession:
     async def _coordinator(self) -> Endpoint | None:
         return await self.client.coordinator(self.transactional_id, key_type=1)
 
-    async def _retry(self, what: str, attempt: Callable[[], Coroutine[Any, Any, ErrorCode | None]]) -> None:
+    async def _retry(self, failure: str, attempt: Callable[[], Coroutine[Any, Any, ErrorCode | None]]) -> None:
         for _ in range(ATTEMPTS_MAX):
             error = await attempt()
             if error is ErrorCode.NONE:
@@ -306,7 +306,7 @@ class TransactionSession:
             if error is not None and error not in RETRIABLE:
                 raise TransactionFailed(error.name)
             await self.client.back_off()
-        raise TransactionFailed(what)
+        raise TransactionFailed(failure)
 
     def _adopt_identity(self, identity: Identity) -> None:
         if identity != self.identity:

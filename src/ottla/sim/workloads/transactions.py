@@ -117,9 +117,11 @@ class Transact(Workload):
         self._count("record of an aborted transaction", error)
         if session.is_version_2 or error is not None:
             # Without an answer the record may still arrive and, in version 1, become part of the next transaction.
-            self.history.late.append(Late(partition=partition, value=value, what="a record of an aborted transaction"))
+            self.history.late.append(
+                Late(partition=partition, value=value, description="a record of an aborted transaction")
+            )
         if not session.is_version_2:
-            # It is unknown whether the sequence number of the late record is in use now.
+            # The sequence number of the late record may be in use now.
             await session.begin()
 
     async def _repeat_earlier_request(self) -> None:
@@ -145,7 +147,9 @@ class Transact(Workload):
         kind = self._late.choice(("produce", "add", "end"))
         if kind == "produce":
             value = f"{self.name}/zombie/{self._number}".encode()
-            self.history.late.append(Late(partition=partition, value=value, what="a record of a replaced producer"))
+            self.history.late.append(
+                Late(partition=partition, value=value, description="a record of a replaced producer")
+            )
             error = await session.produce_once(identity, partition, sequence, value, purpose=LATE)
         elif kind == "add":
             error = await session.add_once(identity, [partition], purpose=LATE)
@@ -153,14 +157,14 @@ class Transact(Workload):
             error = await session.end_once(identity, is_commit=True, purpose=LATE)
         self._expect_refusal(f"{kind} of a replaced producer", error, identity)
 
-    def _expect_refusal(self, what: str, error: ErrorCode | None, identity: Identity) -> None:
-        self._count(what, error)
+    def _expect_refusal(self, action: str, error: ErrorCode | None, identity: Identity) -> None:
+        self._count(action, error)
         if error is ErrorCode.NONE:
             self.history.report_violation(
                 "late messages",
-                f"{what} was accepted: {self.name} in epoch {identity[1]}, current epoch {self._session.identity[1]}",
+                f"{action} was accepted: {self.name} in epoch {identity[1]}, current epoch {self._session.identity[1]}",
             )
 
-    def _count(self, what: str, error: ErrorCode | None) -> None:
+    def _count(self, action: str, error: ErrorCode | None) -> None:
         answer = "no answer" if error is None else error.name
-        self.client.kernel.trace(f"late {what}: {answer}", f"{self.name}/{self._number}")
+        self.client.kernel.trace(f"late {action}: {answer}", f"{self.name}/{self._number}")

@@ -34,7 +34,7 @@ class Stage:
 
 
 class Workload:
-    """One client with a task."""
+    """A client with a task."""
 
     # The network of the client's host.
     network = "10.0.1."
