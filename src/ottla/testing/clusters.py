@@ -140,7 +140,7 @@ class Cluster:
             for node in running:
                 node.wait_or_kill()
         finally:
-            # Also after an exception, such as the timeout of a test: no process is left behind.
+            # The nodes are killed after an exception, too, such as the timeout of a test, so that no process remains.
             self.kill()
 
     def kill(self) -> None:
@@ -150,7 +150,7 @@ class Cluster:
 
 
 class Node:
-    """One node's process and files."""
+    """The process and files of a node."""
 
     def __init__(self, owner: Cluster, node_id: int, ports: list[int], controller_ports: list[int]) -> None:
         self.node_id = node_id
@@ -251,7 +251,7 @@ class Node:
         self.kill()
 
     def stop(self) -> None:
-        """Asks for a clean stop (SIGTERM) and waits for it."""
+        """Requests a clean stop (SIGTERM) and waits for it."""
         assert self._process is not None, "the node does not run"
         self._process.send_signal(signal.SIGTERM)
         code = self._wait()
