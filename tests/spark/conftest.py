@@ -23,8 +23,8 @@ def spark_cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def topics(request: pytest.FixtureRequest) -> Iterator[Topics]:
-    """On a cluster of our own, or on the one that OTTLA_TEST_BOOTSTRAP names: Apache Kafka must give the same."""
+    """Topics on our own cluster, or on that of OTTLA_TEST_BOOTSTRAP: Apache Kafka must give the same results."""
     bootstrap = os.environ.get("OTTLA_TEST_BOOTSTRAP") or request.getfixturevalue("spark_cluster").bootstrap
-    found = Topics(bootstrap)
-    yield found
-    found.close()
+    client = Topics(bootstrap)
+    yield client
+    client.close()

@@ -37,15 +37,15 @@ def taken(records: Ahead) -> list[bytes] | None:
 def test_one_small_task_is_read_ahead(topics: Topics) -> None:
     name = topics.create()
     topics.send(name, numbered(0, 30))
-    records, whole = Ahead(options_of(topics, name)), Range(name, topics.id_of(name), 0, 5, 30)
+    records, full_range = Ahead(options_of(topics, name)), Range(name, topics.id_of(name), 0, 5, 30)
     assert taken(records) is None
-    records.request([whole])
+    records.request([full_range])
     assert taken(records) == numbered(5, 30)
     assert taken(records) is None, "they are taken once"
-    records.request([whole])
+    records.request([full_range])
     records.forget()
     assert taken(records) is None
-    records.request([whole, whole])
+    records.request([full_range, full_range])
     assert taken(records) is None, "Spark would make one task of two"
     records.request([Range(name, topics.id_of(name), 0, 0, 201)])
     assert taken(records) is None, "a large batch is for its task"
@@ -76,9 +76,9 @@ def test_a_range_that_is_not_there_is_left_to_the_task(topics: Topics) -> None:
 
 def test_only_the_process_that_plans_a_stream_reads_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not ahead.takes_records()
-    got: list[Any] = []
+    calls: list[Any] = []
     runner: Any = SimpleNamespace(
-        __spec__=SimpleNamespace(name=ahead._RUNNER), partitions_func=lambda *arguments: got.append(arguments)
+        __spec__=SimpleNamespace(name=ahead._RUNNER), partitions_func=lambda *arguments: calls.append(arguments)
     )
     monkeypatch.setitem(ahead.sys.modules, "__main__", runner)
     assert ahead.takes_records()
@@ -88,10 +88,10 @@ def test_only_the_process_that_plans_a_stream_reads_ahead(monkeypatch: pytest.Mo
 
     plain = object()
     runner.partitions_func(plain, 1)
-    assert got.pop() == (plain, 1)
+    assert calls.pop() == (plain, 1)
     reader = SimpleNamespace(partitions=lambda *_: ["piece"], records_ahead=lambda *_: "records")
     runner.partitions_func(reader, 2)
-    carrier, two = got.pop()
+    carrier, two = calls.pop()
     assert (carrier.partitions({}, {}), carrier.getCache({}, {}), two) == (["piece"], "records", 2)
 
 

@@ -1,4 +1,4 @@
-"""`make demo`, in short: the whole pipeline as the program that people start, and its ending."""
+"""`make demo`, shortened: the whole pipeline as the program that users start, and its end."""
 
 from __future__ import annotations
 
@@ -38,35 +38,35 @@ def test_the_demo_ends_with_every_click_in_the_files_once(tmp_path: Path) -> Non
     finally:
         demo.kill()
         demo.wait()
-    said = log.read_text()
-    assert status == 0, said
+    text = log.read_text()
+    assert status == 0, text
     assert {"clicks", "clicks-enriched"} <= set(listed.stdout.split()), listed
-    assert "each exactly once" in said
-    assert "Traceback" not in said
+    assert "each exactly once" in text
+    assert "Traceback" not in text
     picture = (tmp_path / "clickstream.svg").read_text()
     for stage in ("clicks", "clicks-enriched", "Parquet"):
         assert f">{stage}</text>" in picture
     assert (tmp_path / "clickstream.png").read_bytes().startswith(b"\x89PNG")
-    check_printed_query(said, tmp_path / "clicks")
+    check_printed_query(text, tmp_path / "clicks")
 
 
 def wait_for(pattern: str, log: Path, demo: subprocess.Popen[bytes]) -> re.Match[str]:
     end = time.monotonic() + 200
-    while (found := re.search(pattern, log.read_text())) is None:
+    while (match := re.search(pattern, log.read_text())) is None:
         assert demo.poll() is None, log.read_text()
         assert time.monotonic() < end, log.read_text()
         time.sleep(0.2)
-    return found
+    return match
 
 
-def check_printed_query(said: str, files: Path) -> None:
+def check_printed_query(output: str, files: Path) -> None:
     """The query for PySpark works as it is printed: it shows every click of the files, which have stayed."""
     clicks = sum(pyarrow.parquet.read_metadata(path).num_rows for path in files.glob("region=*/*.parquet"))
-    program = re.search(r"^import ottla\.spark\n.*?\.show\(\)$", said, re.MULTILINE | re.DOTALL)
-    assert program is not None, said
-    shown = subprocess.run([sys.executable, "-c", program.group()], capture_output=True, text=True, check=True).stdout
-    counts = [int(row.split("|")[3]) for row in shown.splitlines() if re.match(r"\|\s*(north|south|east|west)", row)]
-    assert sum(counts) == clicks > 0, shown
+    program = re.search(r"^import ottla\.spark\n.*?\.show\(\)$", output, re.MULTILINE | re.DOTALL)
+    assert program is not None, output
+    printed = subprocess.run([sys.executable, "-c", program.group()], capture_output=True, text=True, check=True).stdout
+    counts = [int(row.split("|")[3]) for row in printed.splitlines() if re.match(r"\|\s*(north|south|east|west)", row)]
+    assert sum(counts) == clicks > 0, printed
 
 
 def test_files_of_others_are_not_removed(tmp_path: Path) -> None:

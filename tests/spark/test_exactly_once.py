@@ -1,6 +1,6 @@
 """Exactly once, when workers die at any step of a task, and the driver before it records a batch.
 
-The same with processes that are really killed, for as long as one likes: tests/faults/test_spark_exactly_once.py.
+The same with processes that are really killed, for any duration: tests/faults/test_spark_exactly_once.py.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ def test_every_record_arrives_once_despite_kills(spark: SparkSession, topics: To
     run(copy.options(**options_of(topics, target, tmp_path)), tmp_path)
     assert sorted(int(record.value or b"") for record in topics.read(target)) == list(range(RECORDS))
     assert not [path for path in tmp_path.iterdir() if path.is_file()], "a process did not die"
-    left = topics.admin.call(lambda admin: admin.transactions.find(states=["Ongoing"]))
-    assert not [one for one in left if one.transactional_id.startswith(f"crashing-{target}")]
+    ongoing = topics.admin.call(lambda admin: admin.transactions.find(states=["Ongoing"]))
+    assert not [transaction for transaction in ongoing if transaction.transactional_id.startswith(f"crashing-{target}")]
 
 
 def test_without_the_marker_the_same_death_shows_duplicates(
@@ -97,7 +97,7 @@ def test_without_the_marker_the_same_death_shows_duplicates(
 
 
 def test_state_and_what_was_written_agree(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
-    """A task that skips must take its rows: or a value would be forgotten by the state, and come again."""
+    """A skipped task must still consume its rows: otherwise the state would lose a value and emit it again."""
     source, target = filled(topics), topics.create(partitions=3)
     for partition in range(2):
         again = [str(number).encode() for number in range(partition, RECORDS, 2)]
@@ -111,7 +111,7 @@ def test_state_and_what_was_written_agree(spark: SparkSession, topics: Topics, t
 
 @pytest.mark.faults
 def test_running_counts_through_foreach_batch(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:
-    """The output mode `update`, which sinks in Python do not get: a count that only grows is never said twice."""
+    """The output mode `update`, which Spark does not offer to Python sinks: a growing count is never written twice."""
     source, target = filled(topics), topics.create(partitions=3)
     for step in ("committed", "commit"):
         arm(tmp_path, step)
@@ -124,8 +124,8 @@ def test_running_counts_through_foreach_batch(spark: SparkSession, topics: Topic
     )
     write = each_batch(options_of(topics, target, tmp_path), source="ottla-crashing")
     run(counts.writeStream.outputMode("update").foreachBatch(write), tmp_path)
-    said = [(int(record.key or b""), int(record.value or b"")) for record in topics.read(target)]
-    assert len(said) == len(set(said)), "a count was said twice"
-    assert {number: max(count for other, count in said if other == number) for number in range(5)} == dict.fromkeys(
-        range(5), RECORDS // 5
-    )
+    counts_written = [(int(record.key or b""), int(record.value or b"")) for record in topics.read(target)]
+    assert len(counts_written) == len(set(counts_written)), "a count was said twice"
+    assert {
+        number: max(count for key, count in counts_written if key == number) for number in range(5)
+    } == dict.fromkeys(range(5), RECORDS // 5)

@@ -1,4 +1,4 @@
-"""A query seen as a consumer group, without Spark: what is committed, what is refused, what is put off."""
+"""A query that appears as a consumer group, without Spark: commits, refusals, and delayed commits."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ pytestmark = pytest.mark.spark
 
 
 def hook_of(topics: Topics, topic: str, group: str) -> GroupHook:
-    given = {"bootstrap.servers": topics.bootstrap, "subscribe": topic, "group.id": group}
-    return GroupHook(source_options(given, streaming=True))
+    properties = {"bootstrap.servers": topics.bootstrap, "subscribe": topic, "group.id": group}
+    return GroupHook(source_options(properties, streaming=True))
 
 
 def test_a_new_group_shows_how_far_a_query_is(topics: Topics) -> None:
@@ -28,8 +28,8 @@ def test_a_new_group_shows_how_far_a_query_is(topics: Topics) -> None:
     hook.done(SourceOffset(offsets={first: 0, second: 4}))
     hook.done(SourceOffset(offsets={first: 2, second: 4}))
     hook.stop()
-    shown = topics.admin.call(lambda admin: admin.groups.offsets(group))
-    assert {one: committed.offset for one, committed in shown.items()} == {first: 2, second: 4}
+    offsets = topics.admin.call(lambda admin: admin.groups.offsets(group))
+    assert {partition: committed.offset for partition, committed in offsets.items()} == {first: 2, second: 4}
     assert hook_of(topics, topic, group).starting([first, second]) == {first: 2, second: 4}
     described = topics.admin.call(lambda admin: admin.groups.describe([group]))[group]
     assert getattr(described, "state", described) == "Empty"
@@ -55,5 +55,5 @@ def test_a_topic_that_is_gone_does_not_end_the_query(topics: Topics) -> None:
     topic, group = topics.create(), topics.name("group")
     hook = hook_of(topics, topic, group)
     hook.done(SourceOffset(offsets={TopicPartition(topic, 0): 3, TopicPartition(f"{topic}-gone", 0): 1}))
-    shown = topics.admin.call(lambda admin: admin.groups.offsets(group))
-    assert list(shown) == [TopicPartition(topic, 0)]
+    offsets = topics.admin.call(lambda admin: admin.groups.offsets(group))
+    assert list(offsets) == [TopicPartition(topic, 0)]

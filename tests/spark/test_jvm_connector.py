@@ -1,6 +1,6 @@
-"""Spark's own Kafka connector as a client of ours: what people's existing jobs do.
+"""Spark's own Kafka connector as a client of Ottla, as in existing jobs.
 
-`OTTLA_TEST_BOOTSTRAP` runs the same against Apache Kafka. What takes long is marked `faults`.
+`OTTLA_TEST_BOOTSTRAP` runs the same tests against Apache Kafka. Long tests are marked `faults`.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def jars() -> None:
 
 
 def read(spark: SparkSession, topics: Topics, **options: str) -> DataFrame:
-    given = {"kafka.bootstrap.servers": topics.bootstrap, **options}
-    return spark.read.format("kafka").options(**given).load()
+    all_options = {"kafka.bootstrap.servers": topics.bootstrap, **options}
+    return spark.read.format("kafka").options(**all_options).load()
 
 
 def read_stream(spark: SparkSession, topics: Topics, **options: str) -> DataFrame:
-    given = {"kafka.bootstrap.servers": topics.bootstrap, "startingOffsets": "earliest", **options}
-    return spark.readStream.format("kafka").options(**given).load()
+    all_options = {"kafka.bootstrap.servers": topics.bootstrap, "startingOffsets": "earliest", **options}
+    return spark.readStream.format("kafka").options(**all_options).load()
 
 
 def copy(frame: DataFrame, topics: Topics, target: str, checkpoint: Path, **trigger: Any) -> StreamingQuery:
@@ -61,9 +61,9 @@ def values(frame: DataFrame) -> list[str]:
     return sorted(bytes(row.value).decode() for row in frame.select("value").collect())
 
 
-def wait_for(what: Callable[[], bool], query: StreamingQuery, seconds: float = 300.0) -> None:
+def wait_for(condition: Callable[[], bool], query: StreamingQuery, seconds: float = 300.0) -> None:
     end = time.monotonic() + seconds
-    while not what():
+    while not condition():
         assert query.isActive, query.exception()
         assert time.monotonic() < end, "it did not come in time"
         time.sleep(0.1)
@@ -109,8 +109,8 @@ def test_beginning_and_end_by_time(spark: SparkSession, topics: Topics) -> None:
         topics.send(topic, [f"{number}".encode()], timestamp_ms=1_700_000_000_000 + number * 1000)
     by_time = read(spark, topics, subscribe=topic, startingTimestamp="1700000001500", endingTimestamp="1700000004000")
     assert values(by_time) == ["2", "3"]
-    each = json.dumps({topic: {"0": 1_700_000_003_000}})
-    assert values(read(spark, topics, subscribe=topic, startingOffsetsByTimestamp=each)) == ["3", "4"]
+    offsets_by_time = json.dumps({topic: {"0": 1_700_000_003_000}})
+    assert values(read(spark, topics, subscribe=topic, startingOffsetsByTimestamp=offsets_by_time)) == ["3", "4"]
     late = {"startingTimestamp": str(YEAR_2100_MS), "startingOffsetsByTimestampStrategy": "latest"}
     assert values(read(spark, topics, subscribe=topic, **late)) == []
 
@@ -123,9 +123,9 @@ def test_only_committed_records_of_a_compacted_topic(spark: SparkSession, topics
         topics.send_transaction(topic, [(b"a", b"aborted", [])], commit=False)
         topics.send_transaction(topic, [(b"c", b"committed", [])], commit=True)
     committed = {"kafka.isolation.level": "read_committed", "failOnDataLoss": "true"}
-    # Offsets of markers, and of what the cleaner may have taken by now, are holes and no lost data.
-    found = set(values(read(spark, topics, subscribe=compacted, **committed)))
-    assert found - {"old"} == {"new", "committed"}
+    # Offsets of markers, and of records that the cleaner may have removed, are gaps and not lost data.
+    values_read = set(values(read(spark, topics, subscribe=compacted, **committed)))
+    assert values_read - {"old"} == {"new", "committed"}
     assert values(read(spark, topics, subscribe=plain, **committed)) == ["committed", "new", "old"]
     assert values(read(spark, topics, subscribe=plain)) == ["aborted", "committed", "new", "old"]
 

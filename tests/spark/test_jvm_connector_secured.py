@@ -35,16 +35,16 @@ def options(cluster: SecuredUp) -> dict[str, str]:
 
 
 def test_a_job_copies_a_topic(spark: SparkSession, secured: SecuredUp, tmp_path: Path) -> None:
-    given = options(secured)
+    secured_options = options(secured)
     rows = spark.sql("SELECT CAST(id AS STRING) AS key, concat('v', id) AS value FROM range(20)")
-    rows.write.format("kafka").options(**given).option("topic", "written").save()
-    stream = spark.readStream.format("kafka").options(**given).option("subscribe", "written")
+    rows.write.format("kafka").options(**secured_options).option("topic", "written").save()
+    stream = spark.readStream.format("kafka").options(**secured_options).option("subscribe", "written")
     query = (
         stream.option("startingOffsets", "earliest")
         .load()
         .select("key", "value")
         .writeStream.format("kafka")
-        .options(**given)
+        .options(**secured_options)
         .option("topic", "copied")
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
         .trigger(availableNow=True)
@@ -52,7 +52,7 @@ def test_a_job_copies_a_topic(spark: SparkSession, secured: SecuredUp, tmp_path:
     )
     query.awaitTermination(240)
     assert query.exception() is None
-    copied = spark.read.format("kafka").options(**given).option("subscribe", "copied").load()
+    copied = spark.read.format("kafka").options(**secured_options).option("subscribe", "copied").load()
     values = sorted(bytes(row.value).decode() for row in copied.select("value").collect())
     assert values == sorted(f"v{number}" for number in range(20))
 

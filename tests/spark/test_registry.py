@@ -153,21 +153,21 @@ def test_a_schema_evolves_while_a_query_runs_and_bad_records_are_set_aside(
     topics.send(name, [(None, old.serialize(name, {"name": "Ada"}), [])])
     server = {"bootstrap.servers": topics.bootstrap}
     stream = spark.readStream.format("ottla").options(**server, subscribe=name, startingOffsets="earliest").load()
-    both = stream.select("value", from_registry("value", registry.url, topic=name, mode="column").alias("both"))
-    found: list[dict[str, object]] = []
+    decoded = stream.select("value", from_registry("value", registry.url, topic=name, mode="column").alias("both"))
+    good_rows: list[dict[str, object]] = []
 
     def divide(batch: DataFrame, _: int) -> None:
         batch.persist()
         bad = batch.filter("both.problem is not null").select("value")
         bad.write.format("ottla").options(**server, topic=dead).mode("append").save()
         good = batch.filter("both.problem is null").select("both.value.*")
-        found.extend(row.asDict() for row in good.collect())
+        good_rows.extend(row.asDict() for row in good.collect())
         batch.unpersist()
 
-    query = both.writeStream.foreachBatch(divide).option("checkpointLocation", str(tmp_path)).start()
+    query = decoded.writeStream.foreachBatch(divide).option("checkpointLocation", str(tmp_path)).start()
     try:
         query.processAllAvailable()
-        assert found == [{"name": "Ada"}]
+        assert good_rows == [{"name": "Ada"}]
         # A newer schema is registered, and records of it arrive between a bad one and an old one.
         value = new.serialize(name, {"name": "Bob", "age": 7, "tags": {}})
         topics.send(name, [(None, b"bad", []), (None, value, []), (None, old.serialize(name, {"name": "Eve"}), [])])
@@ -175,7 +175,7 @@ def test_a_schema_evolves_while_a_query_runs_and_bad_records_are_set_aside(
     finally:
         query.stop()
         client.close()
-    assert found == [{"name": "Ada"}, {"name": "Bob"}, {"name": "Eve"}]
+    assert good_rows == [{"name": "Ada"}, {"name": "Bob"}, {"name": "Eve"}]
     assert [record.value for record in topics.read(dead)] == [b"bad"]
     # A query that starts now has the columns of the latest schema.
     frame = spark.read.format("ottla").options(**server, subscribe=name).load()

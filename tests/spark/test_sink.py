@@ -37,12 +37,12 @@ def test_everything_that_a_record_has_arrives(spark: SparkSession, topics: Topic
            AS records(key, value, partition, timestamp, headers)"""
     )
     write(frame, topics, topic=topic, compression_type="zstd")
-    found = {record.key: record for record in topics.read(topic)}
-    assert {(key, record.value) for key, record in found.items()} == {(b"k1", b"v1"), (b"k2", None), (None, b"v3")}
-    assert (found[b"k1"].partition, found[b"k1"].timestamp) == (2, 1_700_000_000_123)
-    assert [tuple(header) for header in found[b"k1"].headers] == [("h", b"\x01")]
-    assert found[b"k2"].partition == partition_of_key(b"k2", 3)
-    assert found[None].partition == 0
+    records = {record.key: record for record in topics.read(topic)}
+    assert {(key, record.value) for key, record in records.items()} == {(b"k1", b"v1"), (b"k2", None), (None, b"v3")}
+    assert (records[b"k1"].partition, records[b"k1"].timestamp) == (2, 1_700_000_000_123)
+    assert [tuple(header) for header in records[b"k1"].headers] == [("h", b"\x01")]
+    assert records[b"k2"].partition == partition_of_key(b"k2", 3)
+    assert records[None].partition == 0
 
 
 def test_rows_choose_their_topics_and_the_option_wins(spark: SparkSession, topics: Topics) -> None:
@@ -107,9 +107,9 @@ def test_a_stream_goes_from_topic_to_topic_once_over_restarts(
     assert max(committed.offset for committed in markers.values()) == 2
     assert [name for name, _ in content[0].headers] == ["h", "ottla.query", "ottla.batch", "ottla.input"]
     assert lineage(content[2]) == (query_id, 1, {"source 0": {source: {"1": [0, 1]}}})
-    # How far the query is shows in its group, without lag.
-    shown = topics.admin.call(lambda admin: admin.groups.offsets(group))
-    assert {one: committed.offset for one, committed in shown.items()} == {
+    # The group shows the position of the query, without lag.
+    offsets = topics.admin.call(lambda admin: admin.groups.offsets(group))
+    assert {partition: committed.offset for partition, committed in offsets.items()} == {
         TopicPartition(source, 0): 2,
         TopicPartition(source, 1): 1,
     }

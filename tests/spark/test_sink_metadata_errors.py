@@ -24,7 +24,7 @@ FATAL = [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 class Trouble:
-    """A client that is told of an error in the metadata of one topic, while `code` is one."""
+    """A client whose metadata of one topic has the error `code`, while it is set."""
 
     def __init__(self, topics: Topics, topic: str, *, timeout_ms: int) -> None:
         self.options: SinkOptions = options_of(
@@ -51,7 +51,7 @@ class Trouble:
         self._update(response, all_topics=all_topics)
 
     def learn(self) -> None:
-        """The error is known."""
+        """Refreshes the metadata, so that the client has the error."""
 
         async def refresh() -> None:
             await self.client.cluster.refresh([self.topic])
@@ -59,23 +59,23 @@ class Trouble:
         self.client.call(refresh())
 
     def lose_leader(self) -> None:
-        """It becomes known when the next batch looks for its leader."""
+        """Forgets the leader, so that the next batch gets the error when it looks for its leader."""
         self.client.cluster.metadata.forget_leader(TopicPartition(self.topic, 0))
 
 
 @pytest.fixture
 def trouble(topics: Topics) -> Iterator[Trouble]:
-    made = Trouble(topics, topics.create(), timeout_ms=1_500)
-    yield made
-    made.client.close()
+    new_trouble = Trouble(topics, topics.create(), timeout_ms=1_500)
+    yield new_trouble
+    new_trouble.client.close()
 
 
 @pytest.fixture
 def patient(topics: Topics, trouble: Trouble) -> Iterator[Trouble]:
-    """With a minute for what must succeed."""
-    made = Trouble(topics, trouble.topic, timeout_ms=60_000)
-    yield made
-    made.client.close()
+    """A client with a time-out of a minute, for calls that must succeed."""
+    new_trouble = Trouble(topics, trouble.topic, timeout_ms=60_000)
+    yield new_trouble
+    new_trouble.client.close()
 
 
 def large_rows() -> pyarrow.RecordBatch:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Coroutine, Iterator
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow
 import pytest
@@ -30,22 +31,22 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def client(topics: Topics) -> Iterator[SinkClient]:
-    """A worker's; a second one stands for another worker."""
-    made = SinkClient(options_of(topics, "any").client)
-    yield made
-    made.close()
+    """The client of a worker; `other` is the client of another worker."""
+    sink_client = SinkClient(options_of(topics, "any").client)
+    yield sink_client
+    sink_client.close()
 
 
 @pytest.fixture
 def other(topics: Topics) -> Iterator[SinkClient]:
-    made = SinkClient(options_of(topics, "any").client)
-    yield made
-    made.close()
+    sink_client = SinkClient(options_of(topics, "any").client)
+    yield sink_client
+    sink_client.close()
 
 
 def options_of(topics: Topics, topic: str, **more: str) -> SinkOptions:
-    given = {"bootstrap.servers": topics.bootstrap, "topic": topic, "delivery": "exactly-once"}
-    return sink_options({**given, **{key.replace("_", "."): value for key, value in more.items()}}, streaming=True)
+    properties = {"bootstrap.servers": topics.bootstrap, "topic": topic, "delivery": "exactly-once"}
+    return sink_options({**properties, **{key.replace("_", "."): value for key, value in more.items()}}, streaming=True)
 
 
 def task_of(query: str, batch_id: int, partition: int = 0, query_id: str = "one") -> TaskIdentity:
@@ -58,18 +59,18 @@ def rows(*values: str) -> Iterator[pyarrow.RecordBatch]:
 
 
 def committed(topics: Topics, topic: str, partitions: int = 1) -> list[str]:
-    """Values that readers of committed records see now."""
+    """The values that a reader of committed records gets now."""
     settings = ConsumerSettings(read_committed=True)
     with BlockingConsumer(topics.settings, settings) as consumer:
-        wanted = [TopicPartition(topic, number) for number in range(partitions)]
-        consumer.assign(wanted)
-        for one, offset in consumer.beginning_offsets(wanted).items():
-            consumer.seek(one, offset)
-        ends = consumer.end_offsets(wanted)
-        found: list[str] = []
-        while any(consumer.position(one) < ends[one] for one in wanted):
-            found += [bytes(record.value or b"").decode() for record in consumer.poll(200)]
-    return found
+        places = [TopicPartition(topic, number) for number in range(partitions)]
+        consumer.assign(places)
+        for place, offset in consumer.beginning_offsets(places).items():
+            consumer.seek(place, offset)
+        ends = consumer.end_offsets(places)
+        values: list[str] = []
+        while any(consumer.position(place) < ends[place] for place in places):
+            values += [bytes(record.value or b"").decode() for record in consumer.poll(200)]
+    return values
 
 
 def test_a_batch_that_comes_again_is_written_once(topics: Topics, client: SinkClient, other: SinkClient) -> None:
@@ -102,7 +103,7 @@ def test_tasks_are_told_apart_by_number_query_and_life(topics: Topics, client: S
         # More tasks than the markers' topic had partitions.
         task_of(query, 7, partition=40),
         task_of(query + "-1", 7),
-        # The checkpoint was thrown away: batches count from 0 again.
+        # The checkpoint was deleted: batches count from 0 again.
         task_of(query, 0, query_id="two"),
     ):
         assert write_exactly_once(client, options, task, rows("x")).records == 1
@@ -117,10 +118,11 @@ def test_a_dead_attempts_open_transaction_ends_with_the_next_attempt(
     options = options_of(topics, topic)
 
     def die(step: str) -> None:
+        # As a killed process, which does not close its producer.
         if step == "marked":
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt), patch.object(SinkClient, "close_producer"):
         write_exactly_once(client, options, task_of(query, 0), rows("a"), steps=die)
     assert open_transactions(topics, query) == [f"{query}-0"]
     assert committed(topics, topic) == []
@@ -137,12 +139,12 @@ def test_the_driver_ends_what_no_attempt_will_end(topics: Topics, client: SinkCl
         if step == "written":
             raise KeyboardInterrupt
 
-    for one, partition in ((query, 0), (query, 5), (query + "-x", 0)):
-        with pytest.raises(KeyboardInterrupt):
-            write_exactly_once(client, options, task_of(one, 0, partition), rows("a"), steps=die)
+    for query_id, partition in ((query, 0), (query, 5), (query + "-x", 0)):
+        with pytest.raises(KeyboardInterrupt), patch.object(SinkClient, "close_producer"):
+            write_exactly_once(client, options, task_of(query_id, 0, partition), rows("a"), steps=die)
     ended = other.call(end_open_transactions(other.admin, query))
     assert ended == [f"{query}-0", f"{query}-5"]
-    # Another query of a similar name is none of its business.
+    # Another query with a similar name is not affected.
     assert open_transactions(topics, query + "-x") == [f"{query}-x-0"]
     other.call(end_open_transactions(other.admin, query + "-x"))
     assert committed(topics, topic) == []
@@ -206,7 +208,7 @@ def test_extra_records_share_the_fate_of_the_rows(topics: Topics, client: SinkCl
         write_exactly_once(client, options, task_of(query, 0), rows("a"), steps=die)
     assert write_exactly_once(client, options, task_of(query, 0), rows("a")).records == 1
     assert write_exactly_once(client, options, task_of(query, 0, partition=1), rows("b")).records == 1
-    # A batch may consist of nothing else.
+    # A batch may be empty.
     assert write_exactly_once(client, options, task_of(query, 1), rows()).records == 0
     assert sorted(committed(topics, offsets, 3)) == ["", "", "17", "17"]
     assert committed(topics, topic) == ["a", "b"]
@@ -238,7 +240,7 @@ def test_a_task_that_had_rows_begins_while_it_waits_for_them(
     assert order(0, "a") == ["rows", "begin"]
     assert order(1, "b") == ["begin", "rows"]
     assert order(2, "c", attempt=1) == ["rows", "begin"], "it may be speculative"
-    # It began for nothing: nothing stays open, and the next batch without rows does not begin.
+    # The transaction began without rows: it does not stay open, and the next batch without rows begins none.
     assert order(3) == ["begin", "rows"]
     assert order(4) == ["rows"]
     assert topics.admin.call(lambda admin: end_open_transactions(admin, query)) == []
@@ -290,8 +292,8 @@ def test_a_batch_write_without_a_name_is_remembered_for_a_while(
     topics: Topics, client: SinkClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = topics.create()
-    given = {"bootstrap.servers": topics.bootstrap, "topic": topic, "delivery": "exactly-once"}
-    writer = batch_writer(given, StructType([StructField("value", BinaryType())]))
+    properties = {"bootstrap.servers": topics.bootstrap, "topic": topic, "delivery": "exactly-once"}
+    writer = batch_writer(properties, StructType([StructField("value", BinaryType())]))
     name = writer.options.query_name
     assert name is not None
     task = task_of(name, 0, query_id=writer.options.query_id or "")
@@ -308,7 +310,11 @@ def test_a_batch_write_without_a_name_is_remembered_for_a_while(
 
 def open_transactions(topics: Topics, query: str) -> list[str]:
     answer = topics.admin.call(lambda admin: admin.transactions.find(states=["Ongoing"]))
-    return [one.transactional_id for one in answer if one.transactional_id.rpartition("-")[0] == query]
+    return [
+        transaction.transactional_id
+        for transaction in answer
+        if transaction.transactional_id.rpartition("-")[0] == query
+    ]
 
 
 # A transaction that has begun before its rows are there.
@@ -316,7 +322,7 @@ def open_transactions(topics: Topics, query: str) -> list[str]:
 
 @pytest.fixture
 def transactions(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Those that tasks have begun."""
+    """The transactions that tasks have begun."""
     begun: list[Any] = []
     make = tasks._Transaction.__init__
 
@@ -381,9 +387,9 @@ def test_a_task_without_rows_does_not_create_the_topic(
     assert write_exactly_once(client, options, task_of(query, 0), rows("a")).records == 1
     topics.admin.call(lambda admin: admin.topics.delete([topic]))
 
-    def nothing() -> Iterator[pyarrow.RecordBatch]:
-        assert isinstance(transactions[-1].stream._asked[1].exception(), KafkaError)
+    def no_batches() -> Iterator[pyarrow.RecordBatch]:
+        assert isinstance(transactions[-1].stream._requested[1].exception(), KafkaError)
         yield from ()
 
-    assert write_exactly_once(client, options, task_of(query, 1), nothing()) == Written()
+    assert write_exactly_once(client, options, task_of(query, 1), no_batches()) == Written()
     assert topic not in topics.admin.call(lambda admin: admin.topics.names())

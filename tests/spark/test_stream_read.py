@@ -1,7 +1,7 @@
 """Streams over topics: `spark.readStream.format("ottla")`.
 
-Each test runs queries over what is there (`availableNow`) one after another on one checkpoint, which is what a stream
-is, at the pace of the test. How the source plans and reads is tested without Spark, in `tests/integration`.
+Each test runs queries over the available records (`availableNow`) one after another on one checkpoint: a stream at the
+pace of the test. The plans and reads of the source are tested without Spark, in `tests/integration`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.spark
 
 
 class Stream:
-    """A query that is run again and again, on one checkpoint."""
+    """A query that runs repeatedly on one checkpoint."""
 
     source = "ottla"
 
@@ -35,7 +35,7 @@ class Stream:
         self.query: StreamingQuery | None = None
 
     def run(self, **options: str) -> list[Any]:
-        """What there is now, in the order of its offsets."""
+        """The rows that are available now, in the order of their offsets."""
         frame = self._spark.readStream.format(self.source).options(**self._options, **options).load()
         rows: list[Any] = []
         writer = frame.writeStream.foreachBatch(lambda batch, _: rows.extend(batch.collect())).option(
@@ -47,7 +47,7 @@ class Stream:
 
     def progress(self) -> list[Any]:
         assert self.query is not None
-        return [json.loads(one.json) for one in self.query.recentProgress]
+        return [json.loads(progress.json) for progress in self.query.recentProgress]
 
 
 def values(rows: list[Any]) -> list[bytes]:

@@ -23,15 +23,15 @@ pytestmark = pytest.mark.spark
 
 def worker_processes() -> set[int]:
     """The Python workers of Spark below this process that have a connection to the broker."""
-    found = set()
+    pids = set()
     for child in psutil.Process().children(recursive=True):
         try:
             words = " ".join(child.cmdline())
         except psutil.Error:
             continue
         if "daemon" in words and not child.children():
-            found.add(child.pid)
-    return found
+            pids.add(child.pid)
+    return pids
 
 
 def test_a_killed_worker_is_replaced_and_counts_stay_exact(spark_cluster: Cluster, tmp_path: Path) -> None:

@@ -34,8 +34,12 @@ def settings(live: Live, name: str) -> dict[str, object]:
 
 def is_through(live: Live, query: StreamingQuery) -> bool:
     """True if all input is processed, and the progress of the query shows it."""
-    observed = [one.observedMetrics["streams"] for one in query.recentProgress if "streams" in one.observedMetrics]
-    return live.lag("epoch-words") == 0 and sum(one["records"] for one in observed) > 0
+    observed = [
+        progress.observedMetrics["streams"]
+        for progress in query.recentProgress
+        if "streams" in progress.observedMetrics
+    ]
+    return live.lag("epoch-words") == 0 and sum(metrics["records"] for metrics in observed) > 0
 
 
 def test_epochs_count_exactly_through_a_restart(spark_cluster: Cluster) -> None:

@@ -1,11 +1,11 @@
 """An archive of the classes that Spark loads at its start, which Java maps into memory instead of loading them.
 
 With it the JVM of a session takes half of the CPU time to start, and two thirds from there to the first batch. The
-first session of an environment has it made for later ones: by a process of the lowest priority, which starts a small
-Spark of its own, takes about a minute of CPU time and writes 200 MB beside the installed packages. It is made once for
-each Java and PySpark, under a lock, and appears as a whole; a failure is not repeated. `OTTLA_CLASS_ARCHIVE=off`
-prevents it, `python -m ottla.spark.class_archive` makes it at once. Java ignores an archive that does not belong to its
-version or its jars.
+first session of an environment starts a process of the lowest priority that makes the archive for later sessions: the
+process starts a small Spark of its own, takes about a minute of CPU time and writes 200 MB beside the installed
+packages. The archive is made once for each Java and PySpark, under a lock, and appears as a whole; a failure is not
+repeated. `OTTLA_CLASS_ARCHIVE=off` prevents it, `python -m ottla.spark.class_archive` makes it at once. Java ignores an
+archive that does not belong to its version or its jars.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def archive_path(java: str) -> Path:
 
     program = Path(java).resolve()
     key = f"{program} {program.stat().st_mtime_ns} {pyspark.__version__} {pyspark.__file__}"
-    # It goes with its environment: two hundred megabytes that fit no other.
+    # Beside its environment: two hundred megabytes that no other environment can use.
     place = Path(sys.prefix) if sys.prefix != sys.base_prefix else Path.home() / ".cache"
     return place / "ottla" / f"spark-classes-{zlib.crc32(key.encode()):08x}.jsa"
 
@@ -106,7 +106,7 @@ def _reason_against(directory: Path) -> str | None:
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """Makes the archive, unless it exists: Java writes it when a session ends that did a little of everything."""
+    """Makes the archive, unless it exists: Java writes it at the end of a session that did a little of everything."""
     from ottla.spark.java import find_java
 
     in_background = "--background" in arguments
@@ -127,7 +127,7 @@ def main(arguments: Sequence[str] = ()) -> int:
             _make(path)
         except Exception:
             if in_background:
-                # Not tried again by every session.
+                # Later sessions do not try again.
                 _failed(path).touch()
             raise
     return 0

@@ -30,7 +30,7 @@ class WaitingClient:
     def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
         self.loop = asyncio.new_event_loop()
-        self.admin = self.run(self._made(settings))
+        self.admin = self.run(self._make_admin(settings))
         self.cluster: Cluster = self.admin.connections
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -42,7 +42,7 @@ class WaitingClient:
             self.run(self.admin.close())
             self.loop.close()
 
-    async def _made(self, settings: ClientSettings) -> AdminClient:
+    async def _make_admin(self, settings: ClientSettings) -> AdminClient:
         return AdminClient(settings)
 
 

@@ -48,7 +48,8 @@ def frozen_after_first(serve: Callable[..., int]) -> Callable[..., int]:
     """Spark's function that serves one task, for a process that serves many.
 
     Spark collects garbage after every task: ten milliseconds of CPU time for everything that the first task imported,
-    in each of the four workers of a micro-batch. What is there after the first task stays, and is not looked at again.
+    in each of the four workers of a micro-batch. Objects that exist after the first task stay, and are not
+    examined again.
     """
     is_frozen = False
 

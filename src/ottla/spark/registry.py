@@ -18,11 +18,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ottla.serdes.protocol import SerializationError
-from ottla.serdes.registry_client import RegisteredSchema, RegistryClient, SchemaText, registry_client
+from ottla.serdes.registry_client import (
+    RegisteredSchema,
+    RegistryClient,
+    SchemaText,
+    is_registry_failure,
+    registry_client,
+)
 from ottla.serdes.rules.contracts import RuleMode, refuse_rules
 from ottla.serdes.schema_serde import referenced_texts
 from ottla.spark.registry_types import UnsupportedSchema, avro_type, json_type, protobuf_type
-from ottla.spark.registry_values import column_value, fill_message, json_value, message_value, plain_value
+from ottla.spark.registry_values import (
+    column_value,
+    fill_message,
+    json_value,
+    message_value,
+    plain_value,
+    values_with_problems,
+)
 
 if TYPE_CHECKING:
     import pyarrow
@@ -55,9 +68,9 @@ def from_registry(
 ) -> Column:
     """A column of binary values as a column of the schema's type.
 
-    `registry` is an address or the settings of serializers. `mode` says what becomes of a value that cannot be decoded:
+    `registry` is an address or the settings of serializers. `mode` decides about a value that cannot be decoded:
     FAILFAST fails the query, PERMISSIVE gives null, and COLUMN gives a struct of `value` and `problem`, so that such
-    records can be sent to a dead-letter topic.
+    records can be sent to a dead-letter topic. If the registry does not answer, the query fails in every mode.
     """
     from pyspark.sql import functions as sql
     from pyspark.sql import types as spark
@@ -74,8 +87,8 @@ def from_registry(
     def decoded(values: pyarrow.Array) -> pyarrow.Array:
         return _decode(values, settings, schema, topic, result, is_key=is_key, is_strict=is_strict)
 
-    both = _arrow_function(decoded, result)(sql.col(column) if isinstance(column, str) else column)
-    return both if mode.upper() == "COLUMN" else both.getField("value")
+    structs = _arrow_function(decoded, result)(sql.col(column) if isinstance(column, str) else column)
+    return structs if mode.upper() == "COLUMN" else structs.getField("value")
 
 
 def to_registry(
@@ -109,8 +122,8 @@ def to_registry(
         return _encode(values, settings, latest, topic or name, is_key=is_key, is_strict=is_strict)
 
     result = "struct<bytes:binary,problem:string>"
-    both = _arrow_function(encoded, result)(sql.col(column) if isinstance(column, str) else column)
-    return both if mode.upper() == "COLUMN" else both.getField("bytes")
+    structs = _arrow_function(encoded, result)(sql.col(column) if isinstance(column, str) else column)
+    return structs if mode.upper() == "COLUMN" else structs.getField("bytes")
 
 
 def registry_type(registry: str | Mapping[str, Any], subject: str) -> Any:
@@ -138,7 +151,7 @@ def _config(registry: str | Mapping[str, Any], subject: str | None = None, *, is
 
 
 def _packed(config: Mapping[str, Any]) -> bytes:
-    """The settings for executors. As bytes they are also the key under which an executor keeps what it made of them."""
+    """The settings for executors. As bytes they are also the key of the executor's caches."""
     from pyspark import cloudpickle
 
     try:
@@ -149,8 +162,8 @@ def _packed(config: Mapping[str, Any]) -> bytes:
 
 
 def _unpacked(settings: bytes) -> dict[str, Any]:
-    found: dict[str, Any] = pickle.loads(settings)
-    return found
+    config: dict[str, Any] = pickle.loads(settings)
+    return config
 
 
 def _subject(topic: str, subject: str | None, *, is_key: bool) -> str:
@@ -164,10 +177,10 @@ def _subject(topic: str, subject: str | None, *, is_key: bool) -> str:
 def _latest(config: Mapping[str, Any], subject: str) -> RegisteredSchema:
     client = registry_client(config)
     try:
-        found = client.latest(subject)
-        if found.schema.schema_type == "PROTOBUF":
-            found = client.latest(subject, form="serialized")
-        return found
+        latest = client.latest(subject)
+        if latest.schema.schema_type == "PROTOBUF":
+            latest = client.latest(subject, form="serialized")
+        return latest
     finally:
         client.close()
 
@@ -200,21 +213,21 @@ def _arrow_function(function: Any, result: Any) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def _deserializer(settings: bytes, schema: SchemaText, is_key: bool) -> Any:
-    """One for each worker process: it keeps the schemas that it has seen."""
+    """The deserializer of a worker process, which keeps the schemas that it has read."""
     if schema.schema_type == "AVRO":
         from ottla.serdes.avro import AvroDeserializer
 
-        made: Any = AvroDeserializer(schema)
+        deserializer: Any = AvroDeserializer(schema)
     elif schema.schema_type == "PROTOBUF":
         from ottla.serdes.protobuf import ProtobufDeserializer, message_class
 
-        made = ProtobufDeserializer(message_class(_client(settings), schema, [0]))
+        deserializer = ProtobufDeserializer(message_class(_client(settings), schema, [0]))
     else:
         from ottla.serdes.json_schema import JsonSchemaDeserializer
 
-        made = JsonSchemaDeserializer()
-    made.configure(_unpacked(settings), is_key=is_key)
-    return made
+        deserializer = JsonSchemaDeserializer()
+    deserializer.configure(_unpacked(settings), is_key=is_key)
+    return deserializer
 
 
 @functools.lru_cache(maxsize=8)
@@ -245,12 +258,13 @@ def _decode(
             if value is not None and schema.schema_type == "PROTOBUF":
                 value = message_value(value)
             row["value"] = column_value(value, value_type)
-        except (SerializationError, AttributeError) as error:
-            if is_strict:
+        except (SerializationError, AttributeError, ValueError, TypeError, OverflowError) as error:
+            if is_strict or is_registry_failure(error):
                 raise
             row["problem"] = str(error)
         rows.append(row)
-    return pyarrow.array(rows, type=to_arrow_type(result, timezone="UTC"))
+    arrow_type = to_arrow_type(result, timezone="UTC")
+    return pyarrow.array(rows, type=arrow_type) if is_strict else values_with_problems(rows, arrow_type)
 
 
 def _encode(
@@ -272,7 +286,7 @@ def _encode(
         try:
             content = None if value is None else write(topic, plain_value(value, values.type))
         except (SerializationError, ValueError, TypeError) as error:
-            if is_strict:
+            if is_strict or is_registry_failure(error):
                 raise
             problem = str(error)
         contents.append(content)
@@ -289,11 +303,11 @@ def _writer(settings: bytes, latest: RegisteredSchema, is_key: bool) -> Any:
         from ottla.serdes.wire_format import tagged_value
 
         refuse_rules(latest.schema, RuleMode.WRITE)
-        made = message_class(_client(settings), latest.schema, [0])
+        message_type = message_class(_client(settings), latest.schema, [0])
 
         def write(topic: str, value: Any) -> bytes:
             del topic
-            return tagged_value(latest.id, fill_message(made(), value).SerializeToString(), [0])
+            return tagged_value(latest.id, fill_message(message_type(), value).SerializeToString(), [0])
 
         return write
     config = {**_unpacked(settings), "use.schema.id": latest.id}

@@ -15,17 +15,17 @@ class UnsupportedSchema(Exception):
 
 
 def avro_type(avro: Any, named: dict[str, Any] | None = None, depth: int = 0) -> Any:
-    """The type of an Avro schema. Unions are those of null and one type; recursive types have none."""
+    """The type of an Avro schema. Unions must be of null and one type; recursive types have no column type."""
     from pyspark.sql import types as spark
 
     named = {} if named is None else named
     if depth > _DEPTH_MAX:
         raise UnsupportedSchema("The schema is recursive, which columns cannot be.")
     if isinstance(avro, list):
-        others = [each for each in avro if each != "null"]
-        if len(others) != 1:
+        branches = [branch for branch in avro if branch != "null"]
+        if len(branches) != 1:
             raise UnsupportedSchema("The only unions that columns have are those of null and one type.")
-        return avro_type(others[0], named, depth + 1)
+        return avro_type(branches[0], named, depth + 1)
     if isinstance(avro, str):
         return _avro_named(avro, named, depth)
     kind, logical = avro["type"], avro.get("logicalType")
@@ -81,7 +81,7 @@ def _full_name(avro: dict[str, Any]) -> str:
 
 
 def json_type(schema: Any, root: Any = None, depth: int = 0) -> Any:
-    """The type of a JSON Schema. Whatever has no column type is a string with its JSON."""
+    """The type of a JSON Schema. A schema without a column type becomes a string with the JSON."""
     from pyspark.sql import types as spark
 
     root = schema if root is None else root
@@ -89,16 +89,17 @@ def json_type(schema: Any, root: Any = None, depth: int = 0) -> Any:
         return spark.StringType()
     reference = schema.get("$ref")
     if isinstance(reference, str) and reference.startswith("#/"):
-        found = root
+        target = root
         for step in reference[2:].split("/"):
-            found = found.get(step, {}) if isinstance(found, dict) else {}
-        return json_type(found, root, depth + 1)
-    given = schema.get("type")
-    kinds = [kind for kind in (given if isinstance(given, list) else [given]) if kind != "null"]
+            target = target.get(step, {}) if isinstance(target, dict) else {}
+        return json_type(target, root, depth + 1)
+    declared = schema.get("type")
+    kinds = [kind for kind in (declared if isinstance(declared, list) else [declared]) if kind != "null"]
     kind = kinds[0] if len(kinds) == 1 and kinds[0] in _JSON_WORDS else None
     if kind == "object" and schema.get("properties"):
         fields = [
-            spark.StructField(name, json_type(each, root, depth + 1)) for name, each in schema["properties"].items()
+            spark.StructField(name, json_type(property_schema, root, depth + 1))
+            for name, property_schema in schema["properties"].items()
         ]
         return spark.StructType(fields)
     if kind == "object" and isinstance(schema.get("additionalProperties"), dict):

@@ -1,4 +1,4 @@
-"""Values of columns from decoded values, and back: what Arrow wants for structs, maps and messages."""
+"""Values of columns from decoded values, and back: the forms of structs, maps and messages in Arrow."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import decimal
 import json
 from typing import Any
 
-__all__ = ["column_value", "fill_message", "json_value", "message_value", "plain_value"]
+__all__ = ["column_value", "fill_message", "json_value", "message_value", "plain_value", "values_with_problems"]
 
 
 def column_value(value: Any, spark_type: Any) -> Any:
@@ -19,9 +19,9 @@ def column_value(value: Any, spark_type: Any) -> Any:
     if isinstance(spark_type, spark.StructType):
         return {field.name: column_value(value.get(field.name), field.dataType) for field in spark_type.fields}
     if isinstance(spark_type, spark.ArrayType):
-        return [column_value(each, spark_type.elementType) for each in value]
+        return [column_value(element, spark_type.elementType) for element in value]
     if isinstance(spark_type, spark.MapType):
-        return [(key, column_value(each, spark_type.valueType)) for key, each in value.items()]
+        return [(key, column_value(map_value, spark_type.valueType)) for key, map_value in value.items()]
     if isinstance(spark_type, spark.StringType) and not isinstance(value, str):
         is_json = isinstance(value, dict | list | bool | int | float)
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")) if is_json else str(value)
@@ -37,11 +37,11 @@ def plain_value(value: Any, arrow_type: Any) -> Any:
     if value is None:
         return None
     if types.is_map(arrow_type):
-        return {key: plain_value(each, arrow_type.item_type) for key, each in value}
+        return {key: plain_value(map_value, arrow_type.item_type) for key, map_value in value}
     if types.is_struct(arrow_type):
         return {field.name: plain_value(value[field.name], field.type) for field in arrow_type}
     if types.is_list(arrow_type) or types.is_large_list(arrow_type):
-        return [plain_value(each, arrow_type.value_type) for each in value]
+        return [plain_value(element, arrow_type.value_type) for element in value]
     return value
 
 
@@ -49,20 +49,20 @@ def message_value(message: Any) -> Any:
     """A Protobuf message as a dictionary with the types of `protobuf_type`."""
     if message.DESCRIPTOR.full_name == "google.protobuf.Timestamp":
         return message.ToDatetime(tzinfo=datetime.UTC)
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for field in message.DESCRIPTOR.fields:
         value = getattr(message, field.name)
         inner = field.message_type
         if inner is not None and inner.GetOptions().map_entry:
             kind = inner.fields_by_name["value"]
-            found[field.name] = {key: _single(each, kind) for key, each in value.items()}
+            fields[field.name] = {key: _single(map_value, kind) for key, map_value in value.items()}
         elif field.is_repeated:
-            found[field.name] = [_single(each, field) for each in value]
+            fields[field.name] = [_single(element, field) for element in value]
         elif field.has_presence and not message.HasField(field.name):
-            found[field.name] = None
+            fields[field.name] = None
         else:
-            found[field.name] = _single(value, field)
-    return found
+            fields[field.name] = _single(value, field)
+    return fields
 
 
 def fill_message(message: Any, value: dict[str, Any]) -> Any:
@@ -85,13 +85,13 @@ def _single(value: Any, field: Any) -> Any:
 
 
 def json_value(value: Any) -> Any:
-    """A value as JSON has it: bytes in base64, times in ISO 8601, decimals as numbers; null fields are left out."""
+    """A value in JSON form: bytes in base64, times in ISO 8601, decimals as numbers; null fields are left out."""
     import base64
 
     if isinstance(value, dict):
-        return {name: json_value(each) for name, each in value.items() if each is not None}
+        return {name: json_value(field_value) for name, field_value in value.items() if field_value is not None}
     if isinstance(value, list):
-        return [json_value(each) for each in value]
+        return [json_value(element) for element in value]
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, datetime.datetime):
@@ -100,3 +100,24 @@ def json_value(value: Any) -> Any:
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     return float(value) if isinstance(value, decimal.Decimal) else value
+
+
+def values_with_problems(rows: list[dict[str, Any]], arrow_type: Any) -> Any:
+    """The Arrow array of rows with a `value` and a `problem`.
+
+    A value that the type cannot hold, such as an integer of 65 bits, is replaced by a problem.
+    """
+    import pyarrow
+
+    def fitting(row: dict[str, Any]) -> dict[str, Any]:
+        try:
+            pyarrow.array([row], type=arrow_type)
+        except (pyarrow.ArrowException, ValueError, OverflowError) as error:
+            # A ValueError comes from text that is not UTF-8: JSON may escape half of a surrogate pair.
+            return {"value": None, "problem": f"the value does not fit its type: {error}"}
+        return row
+
+    try:
+        return pyarrow.array(rows, type=arrow_type)
+    except (pyarrow.ArrowException, ValueError, OverflowError):
+        return pyarrow.array([fitting(row) for row in rows], type=arrow_type)

@@ -1,4 +1,4 @@
-"""Tables of topics (`ottla.lake`), as far as readers of topics know them: catalogs, positions, rows of data files."""
+"""Tables of topics (`ottla.lake`), as far as readers of topics need them: catalogs, positions, rows of data files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class LakeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The table contains the records of the topic below these offsets, and no other.
+    """The table contains exactly the records of the topic below these offsets.
 
     A snapshot of the table has the offsets in its summary, so a reader of any snapshot knows which records it contains,
     and a pipeline that starts knows where to continue. There is no other checkpoint.
@@ -94,25 +94,28 @@ def open_catalog(properties: Mapping[str, str]) -> Catalog:
 def newest_position(table: Table) -> Position | None:
     """The position of the newest snapshot that has one. Snapshots of other tools move no offsets. Raises LakeError."""
     for snapshot in ancestors(table):
-        found = Position.from_properties(summary_of(snapshot))
-        if found is not None:
-            return found
-    # The snapshots that had offsets may have expired, behind one of a compaction by another tool.
-    found = Position.from_properties(table.properties)
-    if found is None and table.current_snapshot() is not None:
+        position = Position.from_properties(summary_of(snapshot))
+        if position is not None:
+            return position
+    # The snapshots that had offsets may have expired, behind the snapshot of a compaction by another tool.
+    position = Position.from_properties(table.properties)
+    if position is None and table.current_snapshot() is not None:
         raise LakeError(
             f"Table {'.'.join(table.name())} has rows, and no property {OFFSETS}: it is not the table of a topic."
         )
-    return found
+    return position
 
 
 def ancestors(table: Table) -> Iterator[Any]:
     """The current snapshot and those before it."""
     snapshot = table.current_snapshot()
-    while snapshot is not None:
+    if snapshot is None:
+        return
+    yield snapshot
+    # `table.snapshot_by_id` searches the whole list for every snapshot.
+    snapshots = {known.snapshot_id: known for known in table.snapshots()}
+    while (snapshot := snapshots.get(snapshot.parent_snapshot_id)) is not None:
         yield snapshot
-        parent = snapshot.parent_snapshot_id
-        snapshot = None if parent is None else table.snapshot_by_id(parent)
 
 
 def summary_of(snapshot: Any) -> Mapping[str, str]:
@@ -150,8 +153,8 @@ class TableFiles:
 
         schema = self.metadata.schema()
         wanted = schema if columns is None else schema.select(*columns)
-        found: pa.Schema = schema_to_pyarrow(wanted, include_field_ids=False)
-        return found
+        pyarrow_schema: pa.Schema = schema_to_pyarrow(wanted, include_field_ids=False)
+        return pyarrow_schema
 
     def io(self) -> Any:
         from pyiceberg.io import load_file_io

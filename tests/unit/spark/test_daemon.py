@@ -1,4 +1,4 @@
-"""Workers of Spark: what the first task has loaded is not looked at by the garbage collection after every later one."""
+"""Spark workers: the garbage collector skips the objects of the first task after later tasks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_first_task_is_frozen_and_no_later_one() -> None:
     assert worker(True) == 0
     assert gc.get_freeze_count() <= after_first
     # Objects of the second task are still collected.
-    assert any(each is kept[1] for each in gc.get_objects())
+    assert any(tracked is kept[1] for tracked in gc.get_objects())
 
 
 def test_a_worker_whose_connection_was_closed_ends_quietly() -> None:

@@ -54,7 +54,7 @@ def test_a_failure_that_a_sentence_explains_has_no_traceback(error: Exception) -
     with pytest.raises(type(error)):
         Reader(error).plan()
     assert is_hidden()
-    # The next call of the same process is another matter.
+    # The next call of the same process shows tracebacks again.
     assert Reader().plan() == 7
     assert not is_hidden()
     with pytest.raises(type(error)):

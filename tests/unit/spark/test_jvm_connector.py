@@ -1,4 +1,4 @@
-"""Jars by pinned checksum: what arrives is used only when it is what was pinned."""
+"""Jars by pinned checksum: a downloaded jar is used only if its checksum matches."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def test_five_jars_are_pinned() -> None:
 
 
 def test_a_jar_is_fetched_once(repository: Path, tmp_path: Path) -> None:
-    found = fetch_jars([pin()], tmp_path / "cache")
-    assert [path.read_bytes() for path in found] == [b"a jar"]
+    jars = fetch_jars([pin()], tmp_path / "cache")
+    assert [path.read_bytes() for path in jars] == [b"a jar"]
     (repository / "org/example/thing/1.0/thing-1.0.jar").unlink()
-    assert fetch_jars([pin()], tmp_path / "cache") == found
+    assert fetch_jars([pin()], tmp_path / "cache") == jars
 
 
 def test_a_jar_that_differs_is_not_used(repository: Path, tmp_path: Path) -> None:

@@ -19,15 +19,15 @@ lags = st.dictionaries(
 
 @given(lags, st.integers(1, 10**6))
 def test_a_limited_batch_moves_every_partition_and_is_no_larger_than_it_may_be(
-    some: dict[TopicPartition, Lag], limit: int
+    partition_lags: dict[TopicPartition, Lag], limit: int
 ) -> None:
-    ends = limit_offsets(some, limit)
-    assert set(ends) == set(some)
-    assert all(lag.start < ends[one] <= lag.end for one, lag in some.items())
-    taken = sum(ends[one] - lag.start for one, lag in some.items())
-    assert taken <= max(limit, len(some))
-    if sum(lag.size for lag in some.values()) <= limit:
-        assert all(ends[one] == lag.end for one, lag in some.items())
+    ends = limit_offsets(partition_lags, limit)
+    assert set(ends) == set(partition_lags)
+    assert all(lag.start < ends[partition] <= lag.end for partition, lag in partition_lags.items())
+    taken = sum(ends[partition] - lag.start for partition, lag in partition_lags.items())
+    assert taken <= max(limit, len(partition_lags))
+    if sum(lag.size for lag in partition_lags.values()) <= limit:
+        assert all(ends[partition] == lag.end for partition, lag in partition_lags.items())
 
 
 def test_weights_count() -> None:
@@ -37,16 +37,16 @@ def test_weights_count() -> None:
 
 
 @given(lags, st.none() | st.integers(1, 50))
-def test_pieces_are_the_whole(some: dict[TopicPartition, Lag], at_least: int | None) -> None:
-    pieces = split(some, at_least)
-    for one, lag in some.items():
-        own = [piece for which, piece in pieces if which == one]
+def test_pieces_are_the_whole(partition_lags: dict[TopicPartition, Lag], at_least: int | None) -> None:
+    pieces = split(partition_lags, at_least)
+    for partition, lag in partition_lags.items():
+        own = [piece for piece_partition, piece in pieces if piece_partition == partition]
         assert own[0].start == lag.start
         assert own[-1].end == lag.end
         assert all(left.end == right.start for left, right in pairwise(own))
         assert all(piece.size > 0 for piece in own)
     if at_least is None:
-        assert len(pieces) == len(some)
+        assert len(pieces) == len(partition_lags)
 
 
 def test_what_has_nothing_is_one_piece() -> None:

@@ -49,3 +49,12 @@ def test_without_a_checkpoint_there_are_no_ranges() -> None:
 def test_a_log_that_is_not_there_fails_the_task(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         input_ranges(str(tmp_path), 0)
+
+
+def test_a_new_query_in_the_directory_of_an_earlier_one_has_its_own_ranges(tmp_path: Path) -> None:
+    """A worker lives longer than a query. Batches of the new query are counted from 0 again."""
+    for query_id, end in (("first", 10), ("second", 3)):
+        log(tmp_path, 0, {"orders": {"0": end}})
+        for _ in range(2):
+            headers = dict(lineage_headers(query_id=query_id, batch_id=0, checkpoint=str(tmp_path)))
+            assert json.loads(headers["ottla.input"]) == {"source 0": {"orders": {"0": [None, end]}}}

@@ -19,18 +19,18 @@ def parsed(streaming: bool = True, **options: str) -> Any:
 
 
 def test_names_are_those_of_sparks_connector_in_any_case() -> None:
-    found = parsed(
+    options = parsed(
         MAXOFFSETSPERTRIGGER="5",
         maxbytespertrigger="7",
         minPartitions="3",
         includeheaders="false",
         failOnDataLoss="false",
     )
-    assert found.selection.topics == ("a", "b")
-    assert [str(server) for server in found.client.bootstrap_servers] == ["one:1", "two:2"]
-    assert (found.max_offsets_per_trigger, found.max_bytes_per_trigger, found.min_partitions) == (5, 7, 3)
-    assert (found.include_headers, found.on_data_loss, found.read_committed) == (False, "earliest", True)
-    assert pickle.loads(pickle.dumps(found)) == found
+    assert options.selection.topics == ("a", "b")
+    assert [str(server) for server in options.client.bootstrap_servers] == ["one:1", "two:2"]
+    assert (options.max_offsets_per_trigger, options.max_bytes_per_trigger, options.min_partitions) == (5, 7, 3)
+    assert (options.include_headers, options.on_data_loss, options.read_committed) == (False, "earliest", True)
+    assert pickle.loads(pickle.dumps(options)) == options
 
 
 def test_a_stream_begins_at_the_end_and_a_batch_at_the_beginning() -> None:
@@ -57,9 +57,9 @@ def test_offsets_of_a_checkpoint_can_be_a_starting_point() -> None:
 
 
 def test_where_a_group_stands() -> None:
-    found = parsed(startingOffsets="committed", **{"group.id": "g", "auto.offset.reset": "latest"})
-    assert found.starting_committed
-    assert found.starting == Point(everywhere=LATEST)
+    options = parsed(startingOffsets="committed", **{"group.id": "g", "auto.offset.reset": "latest"})
+    assert options.starting_committed
+    assert options.starting == Point(everywhere=LATEST)
     with pytest.raises(OptionError, match=r"group\.id"):
         parsed(startingOffsets="committed")
 
@@ -119,12 +119,12 @@ def test_security_that_is_not_there_is_not_pretended() -> None:
 
 
 def test_the_security_of_the_client() -> None:
-    given = {
+    security_options = {
         "kafka.security.protocol": "SSL",
         "kafka.ssl.truststore.type": "PEM",
         "kafka.ssl.truststore.location": "/a",
     }
-    client = parsed(**given).client
+    client = parsed(**security_options).client
     assert client.tls is not None
     # Settings travel to executors.
     assert pickle.loads(pickle.dumps(client)) == client

@@ -23,12 +23,12 @@ def program(directory: Path, text: str) -> Path:
 
 @pytest.mark.parametrize(("text", "version"), [('openjdk version "17.0.15"', 17), ('java version "1.8.0_4"', 8)])
 def test_versions_as_java_tells_them(tmp_path: Path, text: str, version: int) -> None:
-    found = program(tmp_path / "home" / "bin", f"echo '{text}' >&2")
-    assert java.java_version(str(found)) == version
+    java_program = program(tmp_path / "home" / "bin", f"echo '{text}' >&2")
+    assert java.java_version(str(java_program)) == version
     assert java.java_version(str(tmp_path / "nowhere")) is None
     # Java need not be started where a file tells its version.
     (tmp_path / "home" / "release").write_text('IMPLEMENTOR="x"\nJAVA_VERSION="21.0.1"\n')
-    assert java.java_version(str(found)) == 21
+    assert java.java_version(str(java_program)) == 21
 
 
 def test_the_wheel_is_for_who_has_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

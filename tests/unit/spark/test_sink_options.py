@@ -1,4 +1,4 @@
-"""What a sink may be asked for, and in which words the rest is refused."""
+"""The options of a sink, and the messages for refused options."""
 
 from __future__ import annotations
 
@@ -32,11 +32,16 @@ def test_a_stream_is_written_exactly_once_unless_told_otherwise() -> None:
 
 
 def test_names_of_kafkas_producer_are_understood_with_and_without_prefix() -> None:
-    found = sink_options(
+    options = sink_options(
         {**SERVERS, "kafka.compression.type": "zstd", "batch.size": "1000", "kafka.acks": "1", "queryName": "orders"},
         streaming=False,
     )
-    assert (found.compression, found.batch_bytes, found.acks, found.query_name) == (Codec.ZSTD, 1000, 1, "orders")
+    assert (options.compression, options.batch_bytes, options.acks, options.query_name) == (
+        Codec.ZSTD,
+        1000,
+        1,
+        "orders",
+    )
 
 
 @pytest.mark.parametrize(
@@ -74,9 +79,9 @@ def test_a_stream_counts_its_own_batches() -> None:
 
 def test_extra_records_travel_as_text() -> None:
     records = [ExtraRecord("t", b"\xff", None), ExtraRecord("u", None, b"", 3)]
-    found = sink_options({**SERVERS, "extra.records": extra_records_option(records)}, streaming=False)
-    assert list(found.extra_records) == records
-    assert found.exactly_once
+    options = sink_options({**SERVERS, "extra.records": extra_records_option(records)}, streaming=False)
+    assert list(options.extra_records) == records
+    assert options.exactly_once
 
 
 @pytest.mark.parametrize(
@@ -113,11 +118,11 @@ def test_what_a_source_gives_can_be_written_as_it_is() -> None:
 
 
 def test_what_could_not_be_ended_is_looked_for_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A query that is started again a second later has no better chance to end what its forerunner left open."""
-    asked: list[str] = []
+    """A query that restarts a second later still has to end its predecessor's transactions."""
+    looked_up: list[str] = []
 
     async def away(_: object, query_name: str) -> list[str]:
-        asked.append(query_name)
+        looked_up.append(query_name)
         raise TimedOut("The cluster is away.")
 
     class Client:
@@ -126,10 +131,10 @@ def test_what_could_not_be_ended_is_looked_for_again_at_once(monkeypatch: pytest
         def call(self, work: Coroutine[Any, Any, Any]) -> Any:
             return asyncio.run(work)
 
-    monkeypatch.setattr(writers, "_asked", {})
+    monkeypatch.setattr(writers, "_requested_at", {})
     monkeypatch.setattr(writers, "end_open_transactions", away)
     monkeypatch.setattr(writers, "sink_client", lambda _: Client())
     for _ in range(2):
         with pytest.raises(TimedOut):
             writers.stream_writer({**SERVERS, "topic": "t", "query.name": "q"}, schema(value=BinaryType()))
-    assert asked == ["q", "q"]
+    assert looked_up == ["q", "q"]

@@ -28,7 +28,7 @@ class SinkClient:
 
     def __init__(self, settings: ClientSettings) -> None:
         self._thread = LoopThread()
-        self.admin = self.call(self._made(settings))
+        self.admin = self.call(self._make_admin(settings))
         self.cluster = self.admin.connections
         self._shared: dict[ProducerSettings, Producer] = {}
         # The transactional ids of tasks that had rows when this process ran them last.
@@ -55,22 +55,22 @@ class SinkClient:
     def producer(self, settings: ProducerSettings) -> Producer:
         """A new producer on the open connections."""
 
-        async def made() -> Producer:
+        async def make() -> Producer:
             return Producer(self.cluster, settings)
 
-        return self.call(made())
+        return self.call(make())
 
     def shared_producer(self, settings: ProducerSettings) -> Producer:
         """The producer that tasks without transactions share in turn, so that it needs only one producer id."""
-        found = self._shared.get(settings)
-        if found is None:
-            found = self._shared[settings] = self.producer(settings)
-        return found
+        producer = self._shared.get(settings)
+        if producer is None:
+            producer = self._shared[settings] = self.producer(settings)
+        return producer
 
     def forget_producer(self, producer: Producer) -> None:
         """Drops a failed shared producer: the next task makes a new one."""
-        for settings, one in list(self._shared.items()):
-            if one is producer:
+        for settings, shared in list(self._shared.items()):
+            if shared is producer:
                 del self._shared[settings]
         self.close_producer(producer)
 
@@ -91,7 +91,7 @@ class SinkClient:
         self.call(self.admin.close(1_000))
         self._thread.close()
 
-    async def _made(self, settings: ClientSettings) -> AdminClient:
+    async def _make_admin(self, settings: ClientSettings) -> AdminClient:
         return AdminClient(settings)
 
 

@@ -29,11 +29,11 @@ async def written_up_to(
 ) -> int:
     """The first batch that the task has not written, for this query id.
 
-    With `stable`, waits for completing transactions, because their outcome decides.
+    With `stable`, waits for completing transactions, because they may commit the marker.
     """
     cluster = admin.connections
-    found = await cluster.retry(lambda: admin.groups.offsets(group_id, [marker], stable=stable))
-    committed = found.get(marker)
+    offsets = await cluster.retry(lambda: admin.groups.offsets(group_id, [marker], stable=stable))
+    committed = offsets.get(marker)
     return 0 if committed is None or committed.metadata != query_id else committed.offset
 
 

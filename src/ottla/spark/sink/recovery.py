@@ -32,8 +32,10 @@ async def end_open_transactions(admin: AdminClient, query_name: str) -> list[str
     Afterwards the query's markers do not change until one of its tasks writes again.
     """
     ours = re.compile(re.escape(query_name) + r"-\d+")
-    found = await admin.transactions.find(states=_OPEN)
-    names = sorted({one.transactional_id for one in found if ours.fullmatch(one.transactional_id)})
+    transactions = await admin.transactions.find(states=_OPEN)
+    names = sorted(
+        {transaction.transactional_id for transaction in transactions if ours.fullmatch(transaction.transactional_id)}
+    )
 
     async def end(name: str) -> None:
         try:

@@ -40,5 +40,5 @@ def check_schema(schema: StructType, *, topic: str | None) -> None:
                 f"Columns are {', '.join(_WANTED)}."
             )
         if kind not in _WANTED[name]:
-            wanted = " or ".join(one for one in _WANTED[name] if one != "void")
+            wanted = " or ".join(type_name for type_name in _WANTED[name] if type_name != "void")
             raise OptionError(f"The column {name!r} is {kind}; it must be {wanted}. Convert it with CAST or to_json.")

@@ -30,7 +30,7 @@ _FRESH_SECONDS = 1.0
 
 
 class SinkError(Exception):
-    """Rows could not be written. The message tells the reason and a remedy."""
+    """Rows could not be written. The message has the reason and a remedy."""
 
 
 class RecordStream:
@@ -49,7 +49,7 @@ class RecordStream:
         self._options = options
         self._headers = headers
         self._encoders: dict[str, TopicEncoder] = {}
-        self._asked: tuple[float, Future[TopicInfo]] | None = None
+        self._requested: tuple[float, Future[TopicInfo]] | None = None
         # The first failure; later failures follow from it.
         self.failure: BaseException | None = None
         self.records = 0
@@ -58,19 +58,19 @@ class RecordStream:
     def expect_rows(self) -> None:
         """Requests metadata of the only topic already, so that the first rows do not wait for it."""
         if self._options.topic is not None:
-            self._asked = time.monotonic(), self._client.submit(self._fresh(self._options.topic, create=False))
+            self._requested = time.monotonic(), self._client.submit(self._fresh(self._options.topic, create=False))
 
     def add(self, rows: pyarrow.RecordBatch) -> None:
-        for topic, some in self._by_topic(rows):
+        for topic, topic_rows in self._by_topic(rows):
             encoder = self._encoders.get(topic)
             if encoder is None:
                 encoder = self._encoders[topic] = self._encoder(topic)
             try:
-                full = encoder.encode(some, now_ms=int(time.time() * 1000))
+                full = encoder.encode(topic_rows, now_ms=int(time.time() * 1000))
             except ValueError as error:
                 raise SinkError(f"A row cannot be written to topic {topic!r}: {error}.") from None
             self._send(topic, full)
-            self.records += some.num_rows
+            self.records += topic_rows.num_rows
 
     def add_extra(self, records: Iterable[ExtraRecord]) -> None:
         """Adds a small number of records that are not rows."""
@@ -78,7 +78,7 @@ class RecordStream:
         async def send() -> None:
             for record in records:
                 delivery = await self._producer.send(record.topic, record.value, record.key, partition=record.partition)
-                delivery.batch.done.add_done_callback(self._landed)
+                delivery.batch.done.add_done_callback(self._on_acknowledged)
 
         self._client.call(send())
 
@@ -106,12 +106,12 @@ class RecordStream:
 
     def _encoder(self, topic: str) -> TopicEncoder:
         # Every task requests fresh metadata: topics get partitions, or are deleted and created again.
-        asked, self._asked = self._asked, None
+        requested, self._requested = self._requested, None
         info = None
-        if asked is not None and time.monotonic() - asked[0] < _FRESH_SECONDS:
-            # If it failed, or if there is no such topic, the topic is requested again, and created.
+        if requested is not None and time.monotonic() - requested[0] < _FRESH_SECONDS:
+            # If the request failed, or if there is no such topic, the topic is requested again, and created.
             with contextlib.suppress(KafkaError, ClientError):
-                info = asked[1].result()
+                info = requested[1].result()
         if info is None:
             info = self._client.call(self._fresh(topic, create=True))
         return TopicEncoder(
@@ -130,15 +130,15 @@ class RecordStream:
             raise self.failure
         if not batches:
             return
-        self.bytes += sum(len(one.records.payload) for one in batches)
+        self.bytes += sum(len(batch.records.payload) for batch in batches)
 
         async def send() -> None:
-            for one in batches:
-                done = await self._producer.send_encoded(TopicPartition(topic, one.partition), one.records)
-                done.add_done_callback(self._landed)
+            for batch in batches:
+                done = await self._producer.send_encoded(TopicPartition(topic, batch.partition), batch.records)
+                done.add_done_callback(self._on_acknowledged)
 
         self._client.call(send())
 
-    def _landed(self, done: asyncio.Future[tuple[int, int]]) -> None:
+    def _on_acknowledged(self, done: asyncio.Future[tuple[int, int]]) -> None:
         if not done.cancelled() and self.failure is None:
             self.failure = done.exception()

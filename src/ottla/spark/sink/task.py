@@ -5,13 +5,13 @@
    different batches never use stale epochs.
 2. Read the marker. It is stable now: another task can change it only by fencing this producer. If it is past this
    batch, an earlier attempt has written the batch without Spark learning of it. The rows are drained, because a
-   stateful operator above this one stores its state only when its rows are consumed.
+   stateful operator above the sink stores its state only when its rows are consumed.
 3. Write the rows, the extra records and the marker, and commit.
 
 The first two steps need no rows. A task that had rows in the last batch begins them while it waits for its rows; they
-leave nothing open if there are none. A repeated attempt waits for its rows first: it may be a speculative one, which
-should not fence its rival long before it can write. A task that has waited for its rows may be late: the marker is past
-its batch, and the next batch has begun early on another worker. So it reads the marker before it fences anybody, too.
+leave nothing open if there are none. A repeated attempt waits for its rows first: a speculative attempt should not
+fence its rival long before it can write. A task that has waited for its rows may be late: the marker is past its batch,
+and the next batch has begun early on another worker. So the task also reads the marker before it fences a producer.
 
 A rival (a speculative attempt, or the same task of a new driver) may fence this producer. That is not a failure yet: if
 the rival writes the marker, its result counts. Otherwise this attempt fails and Spark repeats it.
@@ -61,7 +61,7 @@ class TaskIdentity:
     query_id: str
     batch_id: int
     partition: int
-    # The number of attempts before this one.
+    # The number of earlier attempts.
     attempt: int = 0
 
     def __str__(self) -> str:

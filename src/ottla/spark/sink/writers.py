@@ -45,8 +45,8 @@ _NAMELESS_KEPT_SECONDS = 24 * 3600
 # The time of the last request for a query's writer. A running query requests one for every batch; after a longer gap it
 # may have left open transactions.
 _AWAY_SECONDS = 10.0
-_ASKED_MAX = 1000
-_asked: dict[tuple[object, str], float] = {}
+_REQUESTED_MAX = 1000
+_requested_at: dict[tuple[object, str], float] = {}
 
 
 @dataclass
@@ -81,7 +81,7 @@ def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool
     parsed = sink_options(options, streaming=False)
     check_schema(schema, topic=parsed.topic)
     if parsed.exactly_once:
-        # Without a batch id of the caller every write is a new one; with it a repeated batch is recognised.
+        # Without a batch id of the caller every write is a new batch; with an id a repeated batch is recognised.
         name = parsed.query_name or f"ottla-write-{int(time.time())}-{uuid.uuid4()}"
         # Batches with an id belong to the streaming query that calls this, or to none.
         query_id = parsed.query_id if parsed.batch_id is not None else str(uuid.uuid4())
@@ -140,7 +140,7 @@ class _Writer:
             self.options.query_name,
             *[message.query_name for message in messages if isinstance(message, TaskResult)],
         ]
-        name = next((one for one in known if one), None)
+        name = next((candidate for candidate in known if candidate), None)
         if self.options.exactly_once and name is not None:
             client = sink_client(self.options.client)
             client.call(end_open_transactions(client.admin, name))
@@ -188,7 +188,7 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
         name = self.options.query_name
         if name is not None and _NAMELESS.fullmatch(name):
             client = sink_client(self.options.client)
-            # If it fails they expire, as offsets of every group without members do.
+            # If the deletion fails, the markers expire, as offsets of every group without members do.
             with contextlib.suppress(KafkaError, ClientError):
                 client.call(_forget_nameless(client.admin))
 
@@ -200,8 +200,8 @@ class BatchWriter(_Writer, DataSourceArrowWriter):
 async def _forget_nameless(admin: AdminClient) -> None:
     """Deletes the groups of old writes without a name."""
     end = int(time.time()) - _NAMELESS_KEPT_SECONDS
-    found = [(_NAMELESS.fullmatch(group.group_id), group.group_id) for group in await admin.groups.find()]
-    old = [name for match, name in found if match is not None and int(match[1]) <= end]
+    groups = [(_NAMELESS.fullmatch(group.group_id), group.group_id) for group in await admin.groups.find()]
+    old = [name for match, name in groups if match is not None and int(match[1]) <= end]
     if old:
         await admin.groups.delete(old)
 
@@ -210,18 +210,18 @@ def _recover(options: SinkOptions) -> None:
     """Ends open transactions of a query's killed tasks, at its start and after a gap."""
     assert options.query_name is not None
     key = (options.client, options.query_name)
-    last, now = _asked.pop(key, None), time.monotonic()
-    if len(_asked) >= _ASKED_MAX:
-        _asked.clear()
-    _asked[key] = now
+    last, now = _requested_at.pop(key, None), time.monotonic()
+    if len(_requested_at) >= _REQUESTED_MAX:
+        _requested_at.clear()
+    _requested_at[key] = now
     if last is not None and now - last < _AWAY_SECONDS:
         return
     client = sink_client(options.client)
     try:
         client.call(end_open_transactions(client.admin, options.query_name))
     except BaseException as error:
-        # It failed: the next request tries again at once.
-        del _asked[key]
+        # The next request tries again at once.
+        del _requested_at[key]
         if not isinstance(error, KafkaError):
             raise
         raise SinkError(

@@ -3,7 +3,7 @@
 A task that reads needs a Python worker: five milliseconds and a tenth of the CPU time of a small micro-batch.
 Spark can take the records of a batch together with its tasks, and keeps them in its block manager; it does so for
 readers of its own class only. In the process that plans a stream, `takes_records` gives Spark's function a reader that
-looks like one of them.
+looks like a reader of that class.
 
 The records are requested as soon as the end of the batch is known and are there when Spark asks for the tasks, after
 its write-ahead log. A batch has records ahead only if it has one task, because Spark makes one task of them: a repeated
@@ -31,7 +31,7 @@ _FUNCTION = "partitions_func"
 # Larger batches are read by their task: Spark copies records ahead row by row, in the driver.
 _OFFSETS_MAX = 200
 _BYTES_MAX = 64 * 1024
-# Large records do not fit: after a response that was no use, so many batches are not requested ahead.
+# Large records do not fit: this many batches are not requested ahead after a response that could not be used.
 _PAUSE_BATCHES = 50
 
 
@@ -58,7 +58,7 @@ class Ahead:
             self._requested = piece, reader
 
     def forget(self) -> None:
-        """Another batch is run than the one that was requested."""
+        """Drops the request: Spark runs another batch."""
         self._requested = None
 
     def take(self) -> Iterator[pa.RecordBatch] | None:
@@ -91,7 +91,7 @@ def _with_records(original: Any) -> Any:
 
     class Carrier(_SimpleStreamReaderWrapper):
         def __init__(self, reader: Any) -> None:
-            # Without that of Spark's class, which has a cache of its own.
+            # Without the constructor of Spark's class, which makes a cache of its own.
             self._reader = reader
 
         def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:

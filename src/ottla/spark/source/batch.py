@@ -53,8 +53,8 @@ class OttlaBatchReader(DataSourceReader):
         for partition in topics.partitions:
             start, end = starts[partition], min(ends[partition], latest[partition])
             if start < earliest[partition]:
-                what = f"{partition}: offsets {start} to {earliest[partition] - 1} are not there any more."
-                on_loss(options, what)
+                description = f"{partition}: offsets {start} to {earliest[partition] - 1} are not there any more."
+                on_loss(options, description)
                 start = earliest[partition]
             if end > start:
                 lags[partition] = Lag(start, end)

@@ -53,7 +53,7 @@ class FetchedBatch:
 
 
 class RangeReader:
-    """Iterates over responses: the batches of each that contain records of the range."""
+    """Iterates over responses: the batches of a response that contain records of the range."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class RangeReader:
         self._client = client
         self._cluster = client.cluster
         self._options = options
-        self._one = partition
+        self._partition = partition
         self._topic_id = Uuid.parse(topic_id) if topic_id else Uuid.ZERO
         # The start of the range; the first batch may contain earlier records.
         self.first = start
@@ -77,7 +77,7 @@ class RangeReader:
         self._posted: asyncio.Future[Any] | None = None
         self._connection: Connection | None = None
         self._replica = -1
-        # The time since which the cluster says that the topic does not exist, by the loop's clock.
+        # The time since which the cluster reports that the topic does not exist, by the loop's clock.
         self._unknown_since: float | None = None
 
     def __iter__(self) -> Iterator[list[FetchedBatch]]:
@@ -85,11 +85,11 @@ class RangeReader:
             data = self._client.run(self._next())
             if data is None:
                 return
-            found = self._take(data)
+            batches = self._take(data)
             if self._position < self._end:
                 self._client.run(self._post())
-            if found:
-                yield found
+            if batches:
+                yield batches
 
     def peek(self, fetch_bytes: int) -> list[FetchedBatch]:
         """The first batches of the range, from one response."""
@@ -107,8 +107,8 @@ class RangeReader:
         data = self._client.run(self._posted_data())
         if data is None or data.error_code or not data.records or len(data.records) > bytes_max:
             return None
-        found = self._take(data)
-        return found if self._position >= self._end else None
+        batches = self._take(data)
+        return batches if self._position >= self._end else None
 
     # Requests.
 
@@ -140,7 +140,9 @@ class RangeReader:
                         return data
                     if await self._is_exhausted(data):
                         return None
-                    last: Exception = TimedOut(f"{self._one} has no record at offset {self._position}, nor behind it.")
+                    last: Exception = TimedOut(
+                        f"{self._partition} has no record at offset {self._position}, nor behind it."
+                    )
                 elif error.code == ErrorCode.OFFSET_OUT_OF_RANGE:
                     if self._replica >= 0:
                         self._replica = -1
@@ -153,7 +155,7 @@ class RangeReader:
             except (ConnectionLost, ClientError) as error_:
                 last = error_
             if isinstance(last, KafkaError) and not last.code.retriable and last.code not in _MOVED:
-                raise KafkaError(last.code, f"{self._one}: {last.message}")
+                raise KafkaError(last.code, f"{self._partition}: {last.message}")
             self._replica = -1
             pause = backoff_ms / 1000
             if now() + pause >= end:
@@ -175,17 +177,17 @@ class RangeReader:
             if self._connection is not None:
                 # Responses come in order: the next request on this connection would wait behind this one.
                 self._connection.close("a fetch was not answered in time")
-            raise ConnectionLost(f"the leader of {self._one} does not answer") from None
+            raise ConnectionLost(f"the leader of {self._partition} does not answer") from None
         if response.error_code:
-            raise ConnectionLost(f"the leader of {self._one} answers with error {response.error_code}")
+            raise ConnectionLost(f"the leader of {self._partition} answers with error {response.error_code}")
         for topic in response.responses:
             for data in topic.partitions:
-                if data.partition_index == self._one.partition:
+                if data.partition_index == self._partition.partition:
                     return data
-        raise ConnectionLost(f"the response of the leader of {self._one} does not contain it")
+        raise ConnectionLost(f"the response of the leader of {self._partition} does not contain it")
 
     async def _post(self) -> None:
-        topic, partition = self._one
+        topic, partition = self._partition
         info = self._cluster.metadata.topics.get(topic)
         node_id = self._replica if self._replica >= 0 else self._cluster.metadata.leader_of(topic, partition)
         if node_id < 0 or info is None or partition not in info.partitions:
@@ -193,7 +195,7 @@ class RangeReader:
             info = self._cluster.metadata.topics.get(topic)
             node_id = self._cluster.metadata.leader_of(topic, partition)
             if node_id < 0 or info is None or partition not in info.partitions:
-                self._posted = _failed(self._client.loop, f"{self._one} has no leader at the moment")
+                self._posted = _failed(self._client.loop, f"{self._partition} has no leader at the moment")
                 return
         request = FetchRequest(
             max_wait_ms=_WAIT_MAX_MS,
@@ -234,31 +236,32 @@ class RangeReader:
         known = data.last_stable_offset if self._options.read_committed else data.high_watermark
         if known < self._end:
             return False
-        found = (await self._client.admin.offsets.find({self._one: EARLIEST_LOCAL}))[self._one]
-        if isinstance(found, KafkaError):
+        answer = (await self._client.admin.offsets.find({self._partition: EARLIEST_LOCAL}))[self._partition]
+        if isinstance(answer, KafkaError):
             # A broker without support for the request has no remote storage; other errors show with the next Fetch.
-            return not found.code.retriable
-        return self._position >= found.offset
+            return not answer.code.retriable
+        return self._position >= answer.offset
 
     async def _moved_into_range(self) -> bool:
         """After OFFSET_OUT_OF_RANGE: moves to the log's start. Returns False if nothing of the range is left."""
-        found = (await self._client.admin.offsets.find({self._one: EARLIEST}))[self._one]
-        if isinstance(found, KafkaError):
+        answer = (await self._client.admin.offsets.find({self._partition: EARLIEST}))[self._partition]
+        if isinstance(answer, KafkaError):
             # Retried with the next Fetch, which shows a lasting error.
             return True
-        if found.offset <= self._position:
-            # Before the log's end: a lagging replica. Behind it: the leader may not know its high watermark yet.
+        if answer.offset <= self._position:
+            # Before the log's end: a lagging replica. Behind it: the leader may not have its high watermark yet.
             return True
-        gone = min(found.offset, self._end)
+        gone = min(answer.offset, self._end)
         on_loss(
-            self._options, f"{self._one}: offsets {self._position} to {gone - 1} were deleted before they were read."
+            self._options,
+            f"{self._partition}: offsets {self._position} to {gone - 1} were deleted before they were read.",
         )
         self._position = self.first = gone
         return self._position < self._end
 
     async def _is_gone(self, *, failing_for: float) -> bool:
         """Refreshes the leader. Returns True if the rest of the range is lost, unless that raises DataLost."""
-        topic = self._one.topic
+        topic = self._partition.topic
         try:
             await self._cluster.refresh([topic])
         except ClientError:
@@ -283,28 +286,32 @@ class RangeReader:
             self._unknown_since = now
         if now - self._unknown_since < _GONE_SECONDS:
             return False
-        on_loss(self._options, f"Topic {self._one.topic} was deleted before it was read to offset {self._end}.")
+        on_loss(self._options, f"Topic {self._partition.topic} was deleted before it was read to offset {self._end}.")
         return True
 
     async def _is_cut_off(self) -> bool:
         """True if the log ends before the range, after the election of a leader without all records.
 
-        A leader that does not know its high watermark yet does not answer the request (KIP-207).
+        A leader that does not have its high watermark yet does not answer the request (KIP-207).
         """
         ends = []
         for committed in (False, self._options.read_committed):
             try:
-                found = (await self._client.admin.offsets.find({self._one: LATEST}, committed=committed))[self._one]
+                answer = (await self._client.admin.offsets.find({self._partition: LATEST}, committed=committed))[
+                    self._partition
+                ]
             except ClientError:
                 return False
-            if isinstance(found, KafkaError):
+            if isinstance(answer, KafkaError):
                 return False
-            ends.append(found.offset)
+            ends.append(answer.offset)
         end, visible = ends
         # Records behind an open transaction exist and are still to be read.
         if end >= self._end or visible < end or self._position < end:
             return False
-        on_loss(self._options, f"{self._one}: the log ends at offset {end}, but was to be read to offset {self._end}.")
+        on_loss(
+            self._options, f"{self._partition}: the log ends at offset {end}, but was to be read to offset {self._end}."
+        )
         return True
 
     # Responses.
@@ -314,41 +321,45 @@ class RangeReader:
         records = data.records
         assert isinstance(records, memoryview)
         aborted = AbortedTransactions(data) if self._options.read_committed else None
-        found: list[FetchedBatch] = []
+        batches: list[FetchedBatch] = []
         position, first = self._position, self._position
         taken = 0
         for batch in iterate_batches(records):
             header = batch.header
             if header.magic < 2:
-                position = self._take_legacy(batch, found, position)
+                position = self._take_legacy(batch, batches, position)
             elif header.next_offset > position:
                 if header.base_offset >= self._end:
                     position = self._end
                     break
                 if not verify_checksum(batch.view, header):
-                    raise CorruptRecords(f"{self._one}: the batch at offset {header.base_offset} has a wrong checksum.")
+                    raise CorruptRecords(
+                        f"{self._partition}: the batch at offset {header.base_offset} has a wrong checksum."
+                    )
                 if header.is_control:
                     if aborted is not None:
                         aborted.on_control(batch)
                 elif (aborted is None or not aborted.covers(batch)) and header.record_count:
-                    found.append(FetchedBatch(header, batch.view))
+                    batches.append(FetchedBatch(header, batch.view))
                 position = header.next_offset
             taken += header.size
         if position == first:
-            raise CorruptRecords(f"{self._one}: the answer at offset {first} holds no whole batch behind it.")
+            raise CorruptRecords(f"{self._partition}: the answer at offset {first} holds no whole batch behind it.")
         self._position = min(position, self._end)
         left = self._end - self._position
         guess = left * taken // max(1, position - first) * 5 // 4
         self._fetch_bytes = max(_FETCH_BYTES_MIN, min(self._options.fetch_bytes, guess))
-        return found
+        return batches
 
-    def _take_legacy(self, batch: Batch, found: list[FetchedBatch], position: int) -> int:
+    def _take_legacy(self, batch: Batch, batches: list[FetchedBatch], position: int) -> int:
         if not verify_checksum(batch.view, batch.header):
-            raise CorruptRecords(f"{self._one}: the message at offset {batch.header.base_offset} has a wrong checksum.")
+            raise CorruptRecords(
+                f"{self._partition}: the message at offset {batch.header.base_offset} has a wrong checksum."
+            )
         # The offset of a wrapper message is that of its last inner message.
         if batch.header.base_offset < position:
             return position
-        found.append(FetchedBatch(batch.header, batch.view))
+        batches.append(FetchedBatch(batch.header, batch.view))
         return batch.header.base_offset + 1
 
 

@@ -1,14 +1,14 @@
 """The past of a topic in its table (`ottla lake`), joined with the topic without a seam.
 
 A raw table has all records below its position, which is a part of its snapshot. So the records below the position are
-read from that snapshot and the others from the topic: none is missing and none comes twice, whatever retention deletes
-and the pipeline of the table adds meanwhile.
+read from that snapshot and all later records from the topic: no record is missing or repeated, whatever retention
+deletes and the pipeline of the table adds meanwhile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -53,6 +53,7 @@ class History:
     table: Table
     position: Position
     snapshot_id: int | None
+    _every_file: list[FileScanTask] = field(default_factory=list, compare=False)
 
     @classmethod
     def open(cls, options: SourceOptions, topics: Topics) -> History:
@@ -76,13 +77,13 @@ class History:
         return cls(table, position, None if snapshot is None else snapshot.snapshot_id)
 
     def first_since(self, times_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The first offset with such a timestamp or a later one, where the table has one."""
+        """The first offset from the timestamp on, for partitions with such a record in the table."""
         from pyiceberg.expressions import GreaterThanOrEqual
 
         if self.snapshot_id is None or not times_ms:
             return {}
         least = pa.scalar(min(times_ms.values()) * 1000, pa.timestamp("us", tz="UTC")).as_py().isoformat()
-        found = self.table.scan(
+        rows = self.table.scan(
             row_filter=GreaterThanOrEqual("timestamp", least),
             selected_fields=("partition", "offset", "timestamp"),
             snapshot_id=self.snapshot_id,
@@ -90,10 +91,10 @@ class History:
         firsts: dict[TopicPartition, int] = {}
         for partition, time_ms in times_ms.items():
             late = pa.compute.and_(
-                pa.compute.equal(found["partition"], partition.partition),
-                pa.compute.greater_equal(found["timestamp"], pa.scalar(time_ms * 1000, found["timestamp"].type)),
+                pa.compute.equal(rows["partition"], partition.partition),
+                pa.compute.greater_equal(rows["timestamp"], pa.scalar(time_ms * 1000, rows["timestamp"].type)),
             )
-            first = pa.compute.min(found["offset"].filter(late)).as_py()
+            first = pa.compute.min(rows["offset"].filter(late)).as_py()
             if first is not None:
                 firsts[partition] = first
         return firsts
@@ -102,6 +103,17 @@ class History:
         if self.snapshot_id is None or not lags:
             return []
         return list(self.table.scan(row_filter=_filter(_numbers(lags)), snapshot_id=self.snapshot_id).plan_files())
+
+    def files_of_range(self, lags: Mapping[TopicPartition, Lag]) -> list[FileScanTask]:
+        """The result of `files`, for callers with many ranges: the manifests of the table are read once."""
+        from pyiceberg.expressions.visitors import _InclusiveMetricsEvaluator
+
+        if self.snapshot_id is None or not lags:
+            return []
+        if not self._every_file:
+            self._every_file.extend(self.table.scan(snapshot_id=self.snapshot_id).plan_files())
+        has_rows = _InclusiveMetricsEvaluator(self.table.schema(), _filter(_numbers(lags))).eval
+        return [task for task in self._every_file if has_rows(task.file)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,24 +160,24 @@ def _resolved(
 ) -> dict[TopicPartition, int]:
     """The offsets of a point. A time that the table has is looked up there, because the topic may have lost it."""
     times: dict[TopicPartition, int] = {}
-    found: dict[TopicPartition, int] = {}
+    offsets: dict[TopicPartition, int] = {}
     for partition in topics.partitions:
         time_ms = point.times_ms.get(partition, point.time_ms)
         number = point.offsets.get(partition, point.everywhere)
         if time_ms is not None:
             times[partition] = time_ms
         elif number == EARLIEST:
-            found[partition] = earliest
+            offsets[partition] = earliest
         elif number is not None and number >= 0:
-            found[partition] = number
-    found |= history.first_since(times)
-    rest = [partition for partition in topics.partitions if partition not in found]
+            offsets[partition] = number
+    offsets |= history.first_since(times)
+    rest = [partition for partition in topics.partitions if partition not in offsets]
     if rest:
         late = {partition: time_ms for partition, time_ms in times.items() if partition in rest}
         everywhere = LATEST if point is options.ending or point.everywhere is None else point.everywhere
         unresolved = Point(everywhere=everywhere, times_ms=late)
-        found |= planner.resolve(unresolved, rest, is_end=point is options.ending)
-    return found
+        offsets |= planner.resolve(unresolved, rest, is_end=point is options.ending)
+    return offsets
 
 
 def table_pieces(history: History, lags: Mapping[TopicPartition, Lag]) -> list[InputPartition]:
@@ -193,7 +205,7 @@ def read_table_piece(options: SourceOptions, piece: TablePiece) -> Iterator[pa.R
 def read_in_order(options: SourceOptions) -> Iterator[pa.RecordBatch]:
     """All records between the points of the options, partition by partition in the order of their offsets.
 
-    It needs no Spark session: for programs that read the past of a topic by offset or time.
+    No Spark session is needed: for programs that read the past of a topic by offset or time.
     """
     planner = Planner(options)
     topics = planner.existing_topics()
@@ -215,7 +227,7 @@ def read_in_order(options: SourceOptions) -> Iterator[pa.RecordBatch]:
 def whole_piece(history: History, partition: TopicPartition, start: int, end: int) -> TablePiece:
     """All files of the table that have records of a range of a partition."""
     lags = {partition: Lag(start, end)}
-    return TablePiece(partition.topic, TableFiles.of(history.table), history.files(lags), _numbers(lags))
+    return TablePiece(partition.topic, TableFiles.of(history.table), history.files_of_range(lags), _numbers(lags))
 
 
 def read_piece_in_order(piece: TablePiece, options: SourceOptions | None = None) -> Iterator[pa.RecordBatch]:
@@ -241,13 +253,12 @@ def _numbers(lags: Mapping[TopicPartition, Lag]) -> dict[int, tuple[int, int]]:
 
 
 def _filter(ranges: Mapping[int, tuple[int, int]]) -> Any:
-    from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThan, Or
+    from pyiceberg.expressions import AlwaysFalse, And, EqualTo, GreaterThanOrEqual, LessThan, Or
 
     parts: Sequence[Any] = [
         And(EqualTo("partition", number), And(GreaterThanOrEqual("offset", start), LessThan("offset", end)))
         for number, (start, end) in sorted(ranges.items())
     ]
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = Or(whole, part)
-    return whole
+    # `Or` takes at least two arguments, and AlwaysFalse is neutral. Of more than two arguments `Or` makes a balanced
+    # tree: the library visits trees recursively, and a topic may have thousands of partitions.
+    return Or(AlwaysFalse(), AlwaysFalse(), *parts)

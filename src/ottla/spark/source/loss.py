@@ -20,11 +20,11 @@ class DataLost(Exception):
     """Raised with `onDataLoss=fail`. The query can be started again with another policy."""
 
 
-def on_loss(options: SourceOptions, what: str) -> None:
+def on_loss(options: SourceOptions, description: str) -> None:
     """Raises DataLost or logs a warning, by the policy."""
     if options.on_data_loss == "fail":
         raise DataLost(
-            f"{what} Set option onDataLoss to 'earliest' to continue with the remaining records, "
+            f"{description} Set option onDataLoss to 'earliest' to continue with the remaining records, "
             "or to 'report' to also count the loss in the query's progress."
         )
-    log.warning("%s The query continues with the remaining records.", what)
+    log.warning("%s The query continues with the remaining records.", description)

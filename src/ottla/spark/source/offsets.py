@@ -46,14 +46,14 @@ class SourceOffset:
         )
 
     def to_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = _nested(self.offsets)
+        entries: dict[str, Any] = _nested(self.offsets)
         if self.topic_ids:
-            found[_IDS] = dict(sorted(self.topic_ids.items()))
+            entries[_IDS] = dict(sorted(self.topic_ids.items()))
         if self.lost:
-            found[_LOST] = _nested(self.lost)
+            entries[_LOST] = _nested(self.lost)
         if self.begins:
-            found[_FROM] = _nested(self.begins)
-        return found
+            entries[_FROM] = _nested(self.begins)
+        return entries
 
     def of(self, topic: str) -> dict[int, int]:
         """The offsets of one topic by partition."""
@@ -70,7 +70,7 @@ def _flat(value: Mapping[str, Any]) -> dict[TopicPartition, int]:
 
 
 def _nested(offsets: Mapping[TopicPartition, int]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    by_topic: dict[str, Any] = {}
     for key in sorted(offsets):
-        found.setdefault(key.topic, {})[str(key.partition)] = offsets[key]
-    return found
+        by_topic.setdefault(key.topic, {})[str(key.partition)] = offsets[key]
+    return by_topic

@@ -1,6 +1,6 @@
 """Queries of a source to the cluster: topics, their ends, offsets by time, sizes of records.
 
-It runs on the driver's side, in the process that Spark keeps for a stream or starts to plan a batch.
+The planner runs on the driver's side, in the process that Spark keeps for a stream or starts to plan a batch.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ __all__ = ["Planner", "Topics"]
 
 T = TypeVar("T")
 
-# The sample of a partition that tells the size of its records, in bytes.
+# The sample of a partition from which the size of its records is estimated, in bytes.
 _SAMPLE_BYTES = 64 * 1024
 # The number of checks of a log that seems too short: a stale leader may report an old end.
 _LOOKS = 3
 _LOOK_SECONDS = 1.0
-# The time that a leader may take to know a partition, and the interval of retries.
+# The time for which a leader may refuse a new partition, and the interval of retries.
 _UNKNOWN_SECONDS = 10.0
 _UNKNOWN_PAUSE_SECONDS = 0.2
 
@@ -59,20 +59,20 @@ class Planner:
         else:
             names = list(selection.topics or dict.fromkeys(partition.topic for partition in selection.partitions))
             self._client.run(cluster.refresh(names))
-        found: dict[str, TopicInfo] = {}
+        existing: dict[str, TopicInfo] = {}
         for name in sorted(names):
             info = cluster.metadata.topics.get(name)
             if info is None:
                 continue
             if info.error is None:
-                found[name] = info
+                existing[name] = info
             elif not info.error.code.retriable and info.error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise KafkaError(info.error.code, f"{name}: {info.error.message}")
-        partitions = [TopicPartition(name, number) for name, info in found.items() for number in info.partitions]
+        partitions = [TopicPartition(name, number) for name, info in existing.items() for number in info.partitions]
         if selection.partitions:
             wanted = set(selection.partitions)
             partitions = [partition for partition in partitions if partition in wanted]
-        ids = {name: str(info.topic_id) if info.topic_id else "" for name, info in found.items()}
+        ids = {name: str(info.topic_id) if info.topic_id else "" for name, info in existing.items()}
         return Topics(ids, tuple(partitions))
 
     def existing_topics(self) -> Topics:
@@ -93,7 +93,7 @@ class Planner:
         return topics
 
     def patiently(self, look: Callable[[], T]) -> T:
-        """Retries while a leader does not know a partition that metadata contains.
+        """Retries while a leader does not have a partition that metadata contains.
 
         Brokers learn of new topics, new partitions and deletions at different times, which must not fail a query.
         """
@@ -124,11 +124,11 @@ class Planner:
                 self._client.run(asyncio.sleep(_LOOK_SECONDS))
                 self.topics()
             # The end for uncommitted records: an open transaction hides it from readers of committed records.
-            found = self._numbers(dict.fromkeys(left, LATEST), committed=False)
+            log_ends = self._numbers(dict.fromkeys(left, LATEST), committed=False)
             ends = {
-                partition: min(found[partition], ends.get(partition, found[partition]))
+                partition: min(log_ends[partition], ends.get(partition, log_ends[partition]))
                 for partition in left
-                if found[partition] < left[partition]
+                if log_ends[partition] < left[partition]
             }
             left = {partition: left[partition] for partition in ends}
             if not left:
@@ -143,7 +143,7 @@ class Planner:
         unknown = sorted({*point.offsets, *point.times_ms} - set(partitions))
         if unknown:
             raise OptionError(f"An offset is given for {unknown[0]}, which the query does not read.")
-        found: dict[TopicPartition, int] = {}
+        offsets: dict[TopicPartition, int] = {}
         times: dict[TopicPartition, int] = {}
         for partition in partitions:
             time_ms = point.times_ms.get(partition, point.time_ms)
@@ -153,14 +153,14 @@ class Planner:
             number = point.offsets.get(partition, point.everywhere)
             assert number is not None
             if number >= 0:
-                found[partition] = number
+                offsets[partition] = number
             elif number in (EARLIEST, LATEST):
                 times[partition] = number
             else:
                 raise OptionError(f"{number} is not an offset of {partition}; use -1 for latest and -2 for earliest.")
         if times:
-            found |= self._at(times, is_end=point is self._options.ending if is_end is None else is_end)
-        return found
+            offsets |= self._at(times, is_end=point is self._options.ending if is_end is None else is_end)
+        return offsets
 
     def bytes_per_offset(self, partition: TopicPartition, topic_id: str, start: int, end: int) -> float:
         """The bytes of the log per offset, estimated from a sample at the start of the range."""
@@ -178,37 +178,37 @@ class Planner:
     def _numbers(
         self, times: Mapping[TopicPartition, int], *, committed: bool | None = None
     ) -> dict[TopicPartition, int]:
-        found = self._found(times, committed=committed)
-        return {partition: offset for partition, (offset, _) in found.items()}
+        offsets_and_times = self._offsets_and_times(times, committed=committed)
+        return {partition: offset for partition, (offset, _) in offsets_and_times.items()}
 
     def _at(self, times: Mapping[TopicPartition, int], *, is_end: bool) -> dict[TopicPartition, int]:
         """The first offsets from the timestamps on. A query may end after the last record, but not start there."""
-        found: dict[TopicPartition, int] = {}
+        offsets: dict[TopicPartition, int] = {}
         late: list[TopicPartition] = []
-        for partition, (offset, _) in self._found(times).items():
+        for partition, (offset, _) in self._offsets_and_times(times).items():
             if offset < 0:
                 late.append(partition)
             else:
-                found[partition] = offset
+                offsets[partition] = offset
         if late and self._options.late_time == "error" and not is_end:
             raise OptionError(
                 f"{late[0]} has no record as young as {times[late[0]]} ms; set option "
                 "startingOffsetsByTimestampStrategy to 'latest' to begin behind its last one."
             )
         if late:
-            found |= self.latest(late)
-        return found
+            offsets |= self.latest(late)
+        return offsets
 
-    def _found(
+    def _offsets_and_times(
         self, times: Mapping[TopicPartition, int], *, committed: bool | None = None
     ) -> dict[TopicPartition, tuple[int, int]]:
         if not times:
             return {}
         committed = self._options.read_committed if committed is None else committed
         answers = self._client.run(self._client.admin.offsets.find(times, committed=committed))
-        found = {}
+        offsets_and_times = {}
         for partition, answer in answers.items():
             if isinstance(answer, KafkaError):
                 raise KafkaError(answer.code, f"{partition}: {answer.message}")
-            found[partition] = (answer.offset, answer.timestamp)
-        return found
+            offsets_and_times[partition] = (answer.offset, answer.timestamp)
+        return offsets_and_times

@@ -6,7 +6,7 @@ with a copy of the reader that has only its options.
 
 A topic may change under a running query: it gets partitions (which are read from their first record), loses records
 (`loss.py`), or is deleted and created again with a new topic id. A new topic is read from its beginning, whatever the
-offsets of the old one; the stream keeps its offset until the new topic has a record.
+offsets of the old topic; the stream keeps its offset until the new topic has a record.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @in_one_sentence
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        self._tell_hooks(start)
+        self._call_hooks(start)
         return self._planner.patiently(lambda: self._next(start, limit))
 
     def _next(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
@@ -115,15 +115,15 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         after.begins = {key: begin[key] for key in after.offsets if not _is_known(before, after, key)}
         if self._options.on_data_loss != "report":
             after.lost.clear()
-        found = after.to_json()
+        after_json = after.to_json()
         wanted = _wanted(before, after)
         self._planned = None
         if wanted.keys() <= earliest.keys():
-            # Spark asks for the tasks within milliseconds, and the cluster would say the same.
-            self._planned = start, found, self._cut(before, after, wanted, earliest)
+            # Spark asks for the tasks within milliseconds, and the cluster would answer the same.
+            self._planned = start, after_json, self._cut(before, after, wanted, earliest)
             if self._ahead is not None:
                 self._ahead.request(self._planned[2])
-        return found
+        return after_json
 
     # Reading.
 
@@ -149,7 +149,11 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The starts of logs. Workers handle topics that were deleted or created again meanwhile."""
         topics = self._planner.topics()
         return self._planner.earliest(
-            [one for one in wanted if one in topics.partitions and _same(after, topics, one.topic)]
+            [
+                partition
+                for partition in wanted
+                if partition in topics.partitions and _same(after, topics, partition.topic)
+            ]
         )
 
     def _cut(
@@ -179,7 +183,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @in_one_sentence
     def commit(self, end: dict[str, Any]) -> None:
-        self._tell_hooks(end)
+        self._call_hooks(end)
 
     def stop(self) -> None:
         for hook in self._hooks_made or ():
@@ -199,7 +203,7 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._hooks_made = hooks_of(self._options)
         return self._hooks_made
 
-    def _tell_hooks(self, offset: dict[str, Any]) -> None:
+    def _call_hooks(self, offset: dict[str, Any]) -> None:
         """Calls hooks: Spark plans after an offset only when all records before it are done."""
         if self._options.group_id is not None and offset != self._done:
             done = SourceOffset.from_json(offset)
@@ -212,8 +216,10 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         topics = self._planner.topics()
         missing = sorted({partition.topic for partition in before.offsets} - set(topics.ids))
         if missing and self._options.on_data_loss == "fail":
-            what = f"Topic {missing[0]} was deleted while the query was reading it, or its options name it no more."
-            on_loss(self._options, what)
+            description = (
+                f"Topic {missing[0]} was deleted while the query was reading it, or its options name it no more."
+            )
+            on_loss(self._options, description)
         return topics
 
     def _begin(
@@ -237,13 +243,13 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for partition, end in latest.items()
             if end < before.offsets.get(partition, 0) and _same(before, topics, partition.topic)
         }
-        found = self._planner.cut_off(stands) if stands else {}
-        for partition, end in found.items():
+        cut_off = self._planner.cut_off(stands) if stands else {}
+        for partition, end in cut_off.items():
             on_loss(
                 self._options,
                 f"{partition}: the log ends at offset {end}, and the query stands at {stands[partition]}.",
             )
-        return found
+        return cut_off
 
     def _find_losses(
         self, earliest: dict[TopicPartition, int], lags: dict[TopicPartition, Lag]
