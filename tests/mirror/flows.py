@@ -37,7 +37,7 @@ def properties_of(source: Cluster, target: Cluster, changes: Mapping[str, str]) 
 
 @asynccontextmanager
 async def mirroring(source: Cluster, target: Cluster, **keys: str) -> AsyncIterator[Mirror]:
-    """`a__b_enabled` is the key `a->b.enabled`."""
+    """Runs a mirror. The keyword `a__b_enabled` stands for the key `a->b.enabled`."""
     changes = {key.replace("__", "->").replace("_", "."): value for key, value in keys.items()}
     mirror = Mirror(read_settings(properties_of(source, target, changes)), runs_on="threads")
     ready = asyncio.Event()
@@ -61,9 +61,9 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def read_all(bootstrap: str, topic: str, count: int, *, committed: bool = True) -> list[tuple[object, ...]]:
-    """(partition, offset, key, value, headers, timestamp) of so many records."""
+    """(partition, offset, key, value, headers, timestamp) of the first `count` records."""
     isolation = "read_committed" if committed else "read_uncommitted"
-    found: list[tuple[object, ...]] = []
+    records: list[tuple[object, ...]] = []
     async with Consumer({"bootstrap.servers": bootstrap, "isolation.level": isolation}) as consumer:
         await until(lambda: _exists(bootstrap, topic))
         async with AdminClient({"bootstrap.servers": bootstrap}) as admin:
@@ -71,12 +71,12 @@ async def read_all(bootstrap: str, topic: str, count: int, *, committed: bool = 
         await consumer.assign([TopicPartition(topic, number) for number in info.partitions])
         await consumer.seek_to_beginning()
         async with asyncio.timeout(180):
-            while len(found) < count:
-                found += [
+            while len(records) < count:
+                records += [
                     (record.partition, record.offset, record.key, record.value, list(record.headers), record.timestamp)
                     for record in await consumer.poll(200)
                 ]
-    return sorted(found)  # type: ignore[type-var]
+    return sorted(records)  # type: ignore[type-var]
 
 
 async def _exists(bootstrap: str, topic: str) -> bool:
@@ -110,8 +110,8 @@ async def produce_transactions(bootstrap: str, topic: str, numbers: range) -> No
 
 async def begins_at(where: Cluster, place: TopicPartition, offset: int) -> bool:
     async with AdminClient({"bootstrap.servers": where.bootstrap}) as admin:
-        found = (await admin.offsets.find({place: EARLIEST}))[place]
-        return not isinstance(found, KafkaError) and found.offset == offset
+        earliest = (await admin.offsets.find({place: EARLIEST}))[place]
+        return not isinstance(earliest, KafkaError) and earliest.offset == offset
 
 
 async def create(where: Cluster, topic: str, **options: Any) -> None:

@@ -102,7 +102,7 @@ def test_clients_are_switched_and_brought_back(tmp_path: Path) -> None:
         assert back.returncode == 0, back.stderr
         report = json.loads(back.stdout)
         assert report["phase"] == "running"
-        assert [one["endOffset"] for one in report["notCopied"]] == [13]
+        assert [partition["endOffset"] for partition in report["notCopied"]] == [13]
         assert len(asyncio.run(read_all(target.bootstrap, "a.t", 13))) == 13
         assert ottla("failback", file, "--yes").returncode == 1
         unknown = ottla("failover", file, "--flow", "b->a")

@@ -1,4 +1,4 @@
-"""A failback is not complete while nobody knows the end of a partition at the target."""
+"""A failback is not complete while the end of a partition at the target is unknown."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_partition_without_a_leader_is_not_returned(monkeypatch: pytest.Monkey
         def __init__(self, _: Any) -> None: ...
 
         async def offsets(self, *_: Any, **__: Any) -> Any:
-            # Of the second partition nothing has come back yet.
+            # No record of the second partition has come back yet.
             return {places[0]: SimpleNamespace(offset=10), places[1]: SimpleNamespace(offset=0)}
 
     monkeypatch.setattr(progress, "Topics", Topics)

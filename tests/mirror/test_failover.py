@@ -110,14 +110,16 @@ async def read_group(bootstrap: str, topic: str, group: str, count: int) -> list
         "isolation.level": "read_committed",
         "enable.auto.commit": "false",
     }
-    found: list[int] = []
+    numbers: list[int] = []
     async with Consumer(config) as consumer:
         await consumer.subscribe([topic])
         async with asyncio.timeout(60):
-            while len(found) < count:
-                found += [int(record.value[1:]) for record in await consumer.poll(500, max_records=count - len(found))]
+            while len(numbers) < count:
+                numbers += [
+                    int(record.value[1:]) for record in await consumer.poll(500, max_records=count - len(numbers))
+                ]
                 await consumer.commit()
-    return found
+    return numbers
 
 
 @pytest.mark.parametrize("naming", ["DefaultReplicationPolicy", "IdentityReplicationPolicy"])
@@ -143,7 +145,7 @@ async def a_group_goes_there_and_back(pair: tuple[Cluster, Cluster], naming: str
     # Not copied when the source is lost, and there when it is back.
     await produce(source.bootstrap, topic, range(60, 70))
     report = await switch(Failover, flow, killed=True)
-    assert sum(one.offsets for one in report.not_copied) == 10
+    assert sum(offset_range.offsets for offset_range in report.not_copied) == 10
     assert report.groups == {group: 2}
     with pytest.raises(FlowEnded, match="failed over"):
         await Mirror(settings, runs_on="threads").run()
@@ -158,18 +160,18 @@ async def a_group_goes_there_and_back(pair: tuple[Cluster, Cluster], naming: str
             await produce(target.bootstrap, copy, range(130, 140))
 
     report = await switch(Failback, flow, killed=True, before_stop=read_left_behind)
-    assert sum(one.offsets for one in report.not_copied) == 10
-    everything = [*written, *range(60, 70), *range(100, 140)]
-    assert numbers_of(await read_all(source.bootstrap, topic, 100)) == everything
+    assert sum(offset_range.offsets for offset_range in report.not_copied) == 10
+    all_numbers = [*written, *range(60, 70), *range(100, 140)]
+    assert numbers_of(await read_all(source.bootstrap, topic, 100)) == all_numbers
     assert not report.repeating_groups
     read += await read_group(source.bootstrap, topic, group, 10)
-    assert sorted(read) == everything
+    assert sorted(read) == all_numbers
     # The mirror runs as before: what came back is not copied again.
     async with mirroring(source, target, **keys):
         await produce(source.bootstrap, topic, range(200, 210))
         await read_all(target.bootstrap, copy, 110)
         await until(lambda: has_no_lag(settings))
-    assert numbers_of(await read_all(target.bootstrap, copy, 110)) == [*everything, *range(200, 210)]
+    assert numbers_of(await read_all(target.bootstrap, copy, 110)) == [*all_numbers, *range(200, 210)]
 
 
 def test_a_group_that_has_read_all_misses_and_repeats_nothing(pair: tuple[Cluster, Cluster]) -> None:
@@ -258,11 +260,16 @@ def test_an_exact_copy_whose_source_went_on_loses_nothing(pair: tuple[Cluster, C
         assert await read_group(target.bootstrap, f"a.{topic}", f"{topic}-g", 10) == list(range(10))
         await produce(target.bootstrap, f"a.{topic}", range(30, 40))
         report = await switch(Failback, flow, killed=killed)
-        (left,) = report.not_copied
-        assert (left.topic, left.partition, left.first_offset, left.end_offset) == (topic, 0, 10, 21)
+        (offset_range,) = report.not_copied
+        assert (offset_range.topic, offset_range.partition, offset_range.first_offset, offset_range.end_offset) == (
+            topic,
+            0,
+            10,
+            21,
+        )
         for where, name in ((source, topic), (target, f"a.{topic}")):
             assert numbers_of(await read_all(where.bootstrap, name, 30)) == [*range(20), *range(30, 40)]
-        # The group has not read what was left behind, and nothing behind it.
+        # The group has read neither the records that were not copied nor the later ones.
         read = await read_group(source.bootstrap, topic, f"{topic}-g", 20)
         assert sorted(read) == [*range(10, 20), *range(30, 40)]
 
@@ -369,7 +376,7 @@ def test_a_switch_of_producers_is_refused_unless_everything_is_copied(
     output = Output(as_json=True)
 
     def write_late(*_: object, **__: object) -> None:
-        """A producer that is still there when the operator is asked."""
+        """A producer still writes while the operator is asked."""
         thread = threading.Thread(target=lambda: asyncio.run(produce(source.bootstrap, "need", range(10, 15))))
         thread.start()
         thread.join()
@@ -459,4 +466,6 @@ def test_failback_needs_a_failover(pair: tuple[Cluster, Cluster]) -> None:
 async def offsets_of(where: Cluster, group: str, prefix: str = "") -> dict[int, int]:
     async with AdminClient({"bootstrap.servers": where.bootstrap}) as admin:
         offsets = await admin.groups.offsets(group)
-        return {place.partition: one.offset for place, one in offsets.items() if place.topic.startswith(prefix)}
+        return {
+            place.partition: committed.offset for place, committed in offsets.items() if place.topic.startswith(prefix)
+        }

@@ -40,8 +40,8 @@ def marker(place: TopicPartition, offset: int) -> ConsumedBatch:
 
 @pytest.fixture
 def limits(monkeypatch: pytest.MonkeyPatch) -> dict[str, int | KafkaError]:
-    """What the target says about max.message.bytes."""
-    said: dict[str, int | KafkaError] = {"a.t": 1_000_000}
+    """The target's max.message.bytes by topic."""
+    limits_by_topic: dict[str, int | KafkaError] = {"a.t": 1_000_000}
 
     class Answering:
         def __init__(self, _: object) -> None:
@@ -49,7 +49,7 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> dict[str, int | KafkaError]:
 
         async def describe(self, resources: list[ConfigResource], *, keys: list[str]) -> dict[ConfigResource, Any]:
             assert keys == ["max.message.bytes"]
-            return {one: self._answer(said[one.name]) for one in resources}
+            return {resource: self._answer(limits_by_topic[resource.name]) for resource in resources}
 
         def _answer(self, limit: int | KafkaError) -> Any:
             if isinstance(limit, KafkaError):
@@ -57,14 +57,14 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> dict[str, int | KafkaError]:
             return [ConfigEntry("max.message.bytes", str(limit), ConfigSource.DEFAULT_CONFIG, False, False, (), None)]
 
     monkeypatch.setattr(merging, "Configs", Answering)
-    return said
+    return limits_by_topic
 
 
 def joined(batches: list[ConsumedBatch]) -> list[list[int]]:
     """The first offsets of the batches of each group."""
     groups = asyncio.run(SmallBatches(None).joined(batches, PAIRS))  # type: ignore[arg-type]
-    assert [one for group in groups for one in group] == batches, "nothing is lost, and the order is kept"
-    return [[one.header.base_offset for one in group] for group in groups]
+    assert [member for group in groups for member in group] == batches, "nothing is lost, and the order is kept"
+    return [[member.header.base_offset for member in group] for group in groups]
 
 
 @pytest.mark.usefixtures("limits")
@@ -112,13 +112,13 @@ def test_joined_records_keep_everything(codec: Codec) -> None:
     payload = copied.records.payload
     plain = payload if codec is Codec.NONE else bytes(decompress(codec, memoryview(payload), limit=10_000))
     records = list(decode_records(memoryview(plain), 4, base_offset=0, base_timestamp=1_001))
-    assert [(bytes(one.key or b""), one.timestamp) for one in records] == [
+    assert [(bytes(record.key or b""), record.timestamp) for record in records] == [
         (b"k%d" % offset, 1_000 + offset) for offset in (1, 2, 3, 5)
     ]
     # A broker accepts it. Validation for a compacted topic decodes every record.
-    whole = bytearray(HEADER_SIZE) + payload
+    joined_batch = bytearray(HEADER_SIZE) + payload
     write_header(
-        whole,
+        joined_batch,
         base_offset=0,
         last_offset_delta=copied.records.record_count - 1,
         record_count=copied.records.record_count,
@@ -126,5 +126,5 @@ def test_joined_records_keep_everything(codec: Codec) -> None:
         base_timestamp=copied.records.base_timestamp,
         max_timestamp=copied.records.max_timestamp,
     )
-    validated = validate_produce(memoryview(whole), settings=ProduceSettings(is_compacted=True), now_ms=2_000)
+    validated = validate_produce(memoryview(joined_batch), settings=ProduceSettings(is_compacted=True), now_ms=2_000)
     assert (validated.record_count, validated.max_timestamp) == (4, 1_005)

@@ -81,7 +81,7 @@ def copying(file: str) -> Iterator[None]:
 
 
 class Load:
-    """A producer that writes numbers until it is told to stop; with transactions in between."""
+    """A transactional producer that writes numbers until it is stopped."""
 
     def __init__(self, bootstrap: str, first: int) -> None:
         self._bootstrap = bootstrap
@@ -106,8 +106,8 @@ class Load:
             while not self._ended.is_set():
                 producer.begin_transaction()
                 numbers = range(number, number + 5)
-                for one in numbers:
-                    await producer.send(TOPIC, b"v%d" % one, key=b"k%d" % (one % 7))
+                for value in numbers:
+                    await producer.send(TOPIC, b"v%d" % value, key=b"k%d" % (value % 7))
                 await producer.commit_transaction()
                 self.written += numbers
                 number += 5
@@ -122,14 +122,16 @@ async def read_group(bootstrap: str, group: str, count: int) -> list[int]:
         "isolation.level": "read_committed",
         "enable.auto.commit": "false",
     }
-    found: list[int] = []
+    numbers: list[int] = []
     async with Consumer(config) as consumer:
         await consumer.subscribe([TOPIC])
         async with asyncio.timeout(60):
-            while len(found) < count:
-                found += [int(record.value[1:]) for record in await consumer.poll(500, max_records=count - len(found))]
+            while len(numbers) < count:
+                numbers += [
+                    int(record.value[1:]) for record in await consumer.poll(500, max_records=count - len(numbers))
+                ]
                 await consumer.commit()
-    return found
+    return numbers
 
 
 def migrated(source: Bootstrap, target: Bootstrap, directory: Path, **more: str) -> None:
@@ -152,14 +154,14 @@ def migrated(source: Bootstrap, target: Bootstrap, directory: Path, **more: str)
             assert "equal" in done("verify", file)
             assert "DIFFERENT" not in done("verify", file)
             done("switch", file, "--producers", "--yes")
-    everything = [*range(20), *range(30, 35), *load.written]
+    all_numbers = [*range(20), *range(30, 35), *load.written]
     with Load(target.bootstrap, 1_000_000) as after:
         wait_until(lambda: after.written)
-    everything += after.written
-    ours = asyncio.run(read_all(target.bootstrap, TOPIC, len(everything)))
-    assert numbers_of(ours) == sorted(everything)
-    read += asyncio.run(read_group(target.bootstrap, "readers", len(everything) - len(read)))
-    assert sorted(read) == sorted(everything), "every record once"
+    all_numbers += after.written
+    ours = asyncio.run(read_all(target.bootstrap, TOPIC, len(all_numbers)))
+    assert numbers_of(ours) == sorted(all_numbers)
+    read += asyncio.run(read_group(target.bootstrap, "readers", len(all_numbers) - len(read)))
+    assert sorted(read) == sorted(all_numbers), "every record once"
     report = json.loads(done("report", file, "--json"))
     assert report["state"] == "failed over"
     # All the way back.
@@ -167,8 +169,8 @@ def migrated(source: Bootstrap, target: Bootstrap, directory: Path, **more: str)
     assert (back["phase"], back["notCopied"], back["groups"]) == ("running", [], {"readers": 3})
     with Load(source.bootstrap, 2_000_000) as last:
         wait_until(lambda: last.written)
-    everything += last.written
-    assert numbers_of(asyncio.run(read_all(source.bootstrap, TOPIC, len(everything)))) == sorted(everything)
+    all_numbers += last.written
+    assert numbers_of(asyncio.run(read_all(source.bootstrap, TOPIC, len(all_numbers)))) == sorted(all_numbers)
     assert asyncio.run(read_group(source.bootstrap, "readers", len(last.written))) != []
 
 
@@ -259,12 +261,15 @@ def test_offsets_of_a_group_are_set_for_copied_partitions_alone(tmp_path: Path, 
 
         async def commit(where: Cluster, offsets: dict[str, int]) -> None:
             async with AdminClient({"bootstrap.servers": where.bootstrap}) as admin:
-                wanted = {TopicPartition(topic, 0): CommittedOffset(offset) for topic, offset in offsets.items()}
-                assert not any((await admin.groups.alter_offsets("readers", wanted)).values())
+                new_offsets = {TopicPartition(topic, 0): CommittedOffset(offset) for topic, offset in offsets.items()}
+                assert not any((await admin.groups.alter_offsets("readers", new_offsets)).values())
 
         async def offsets(where: Cluster) -> dict[str, int]:
             async with AdminClient({"bootstrap.servers": where.bootstrap}) as admin:
-                return {place.topic: one.offset for place, one in (await admin.groups.offsets("readers")).items()}
+                return {
+                    place.topic: committed.offset
+                    for place, committed in (await admin.groups.offsets("readers")).items()
+                }
 
         asyncio.run(make())
         asyncio.run(commit(source, {TOPIC: 1, "empty": 0}))

@@ -86,9 +86,9 @@ async def an_exact_copy_has_the_same_offsets_and_transactions(source: Cluster, t
         await until(lambda: begins_at(target, TopicPartition("a.t", 0), 7))
         ours = await read_all(target.bootstrap, "a.t", 163)
         assert ours == theirs
-        everything = await read_all(source.bootstrap, "t", 193, committed=False)
-        assert await read_all(target.bootstrap, "a.t", 193, committed=False) == everything
-        # Nobody else writes to the copy.
+        all_records = await read_all(source.bootstrap, "t", 193, committed=False)
+        assert await read_all(target.bootstrap, "a.t", 193, committed=False) == all_records
+        # Other producers cannot write to the copy.
         async with Producer({"bootstrap.servers": target.bootstrap}) as producer:
             delivery = await producer.send("a.t", b"mine", partition=0)
             with pytest.raises(KafkaError) as raised:

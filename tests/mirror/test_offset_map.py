@@ -95,10 +95,10 @@ def test_a_thinned_map_skips_no_record(runs: list[tuple[int, int, int]], limit: 
     assert len(offset_map) <= limit
     assert list(offset_map)[-(limit // 2) :] == list(exact)[-(limit // 2) :], "the newest stay"
     for offset in range(5, copied[-1][0] + 3):
-        found, wanted = offset_map.translate(offset), exact.translate(offset)
-        assert found is not None
+        translated, wanted = offset_map.translate(offset), exact.translate(offset)
+        assert translated is not None
         assert wanted is not None
-        assert found <= wanted
+        assert translated <= wanted
     for offset in range(5, copied[-1][1] + 3):
         first, expected = offset_map.source_of_first_copied(offset), exact.source_of_first_copied(offset)
         assert (first is None) is (expected is None)
@@ -110,8 +110,10 @@ def test_a_thinned_map_is_read_again_as_it_is(runs: list[tuple[int, int, int]], 
     """From all records of the topic, or from the last one of each key."""
     place = TopicPartition("t", 0)
     offset_map, _, added = filled(runs)
-    thinned, gone = offset_map.thin(limit)
-    records = [(run.key(place), run.value()) for run in (*added, *thinned)] + [(run.key(place), None) for run in gone]
+    thinned, removed = offset_map.thin(limit)
+    records = [(run.key(place), run.value()) for run in (*added, *thinned)] + [
+        (run.key(place), None) for run in removed
+    ]
     if compacted:
         last = {key: index for index, (key, _) in enumerate(records)}
         records = [record for index, record in enumerate(records) if last[record[0]] == index]
@@ -135,8 +137,8 @@ def test_a_thinned_map_is_early_by_the_offsets_without_records_only(
         offset_map.thin(limit)
     kept = list(offset_map)
     for offset in range(kept[0].source_offset, copied[-1][0]):
-        found, wanted = offset_map.translate(offset), exact.translate(offset)
-        assert found is not None
+        translated, wanted = offset_map.translate(offset), exact.translate(offset)
+        assert translated is not None
         assert wanted is not None
         before = max(run.source_offset for run in kept if run.source_offset <= offset)
         behind = (
@@ -144,12 +146,12 @@ def test_a_thinned_map_is_early_by_the_offsets_without_records_only(
         )
         among = [run for run in added if before <= run.source_offset < behind]
         gaps_of_target = sum(
-            after.target_offset - one.target_offset - one.length for one, after in pairwise(added) if one in among
+            after.target_offset - run.target_offset - run.length for run, after in pairwise(added) if run in among
         )
         gaps_of_source = sum(
-            after.source_offset - one.source_offset - one.length for one, after in pairwise(added) if one in among
+            after.source_offset - run.source_offset - run.length for run, after in pairwise(added) if run in among
         )
-        assert wanted - found <= gaps_of_target + gaps_of_source
+        assert wanted - translated <= gaps_of_target + gaps_of_source
 
 
 def test_a_map_that_is_half_thinned_skips_no_record() -> None:
@@ -158,18 +160,18 @@ def test_a_map_that_is_half_thinned_skips_no_record() -> None:
     place = TopicPartition("t", 0)
     thinner, copied, added = filled(runs)
     exact, _, _ = filled(runs)
-    thinned, gone = thinner.thin(20)
+    thinned, removed = thinner.thin(20)
     again = OffsetMap()
     for run in (*added, *thinned):
         again.add(Run.decode(run.key(place), run.value())[1])
-    for count, run in enumerate(gone):
+    for count, run in enumerate(removed):
         again.forget(run)
         for offset in range(5, copied[-1][0] + 3):
-            found, wanted = again.translate(offset), exact.translate(offset)
-            assert found is not None
+            translated, wanted = again.translate(offset), exact.translate(offset)
+            assert translated is not None
             assert wanted is not None
-            assert found <= wanted, (count, offset)
-        if count == len(gone) // 2:
+            assert translated <= wanted, (count, offset)
+        if count == len(removed) // 2:
             again.thin(12)
 
 

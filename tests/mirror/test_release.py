@@ -18,14 +18,16 @@ from ottla.model.ids import TopicPartition
 
 @pytest.fixture
 def leaders(monkeypatch: pytest.MonkeyPatch) -> list[set[TopicPartition]]:
-    """The partitions that are asked, one set for each round; partition 1 of three learns late."""
-    asked: list[set[TopicPartition]] = []
+    """The partitions of each round of probes; the leader of partition 1 of three learns late."""
+    asked_partitions: list[set[TopicPartition]] = []
 
     async def probe(_cluster: Cluster, places: set[TopicPartition]) -> dict[TopicPartition, KafkaError]:
-        asked.append(set(places))
+        asked_partitions.append(set(places))
         return {
             place: KafkaError(
-                ErrorCode.CORRUPT_MESSAGE if place.partition == 1 and len(asked) < 4 else ErrorCode.POLICY_VIOLATION
+                ErrorCode.CORRUPT_MESSAGE
+                if place.partition == 1 and len(asked_partitions) < 4
+                else ErrorCode.POLICY_VIOLATION
             )
             for place in places
         }
@@ -36,7 +38,7 @@ def leaders(monkeypatch: pytest.MonkeyPatch) -> list[set[TopicPartition]]:
     monkeypatch.setattr(release, "_probe", probe)
     monkeypatch.setattr(release, "_PROBE_PAUSE_SECONDS", 0.0)
     monkeypatch.setattr("ottla.client.admin.topics.Topics.all", all_topics)
-    return asked
+    return asked_partitions
 
 
 def test_every_leader_is_asked_until_it_refuses_clients(leaders: list[set[TopicPartition]]) -> None:

@@ -80,11 +80,11 @@ async def produce(client: dict[str, str], topic: str, numbers: range) -> None:
 
 
 async def read(client: dict[str, str], topic: str, count: int) -> list[int]:
-    found: list[int] = []
+    numbers: list[int] = []
     async with Consumer(client) as consumer:
         await consumer.assign([TopicPartition(topic, 0)])
         await consumer.seek_to_beginning()
         async with asyncio.timeout(60):
-            while len(found) < count:
-                found += [int(record.value) for record in await consumer.poll(200)]
-    return found
+            while len(numbers) < count:
+                numbers += [int(record.value) for record in await consumer.poll(200)]
+    return numbers

@@ -1,4 +1,4 @@
-"""Properties files of MirrorMaker 2, and what is said about those that cannot work."""
+"""Properties files of MirrorMaker 2, and the errors for files that cannot work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A switch to the target, topic by topic: what was a copy is an ordinary topic, and the mirror leaves it alone."""
+"""A switch to the target, topic by topic: a copy becomes an ordinary topic, which the mirror no longer touches."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ async def a_released_copy_gets_no_more_records_and_the_others_go_on(source: Clus
         await read_all(target.bootstrap, "a.u", 20)
         await produce(target.bootstrap, "a.t", range(100, 103))
     async with mirroring(source, target, ottla_offsets="exact"):
-        # Also a mirror that is started again: the end of the topic is within a batch of the source now.
+        # A restarted mirror does not touch it either: the end of the topic is within a batch of the source now.
         await produce(source.bootstrap, "t", range(11, 30), **{"linger.ms": "100"})
         await produce(source.bootstrap, "u", range(20, 30))
         await read_all(target.bootstrap, "a.u", 30)
     values = [record[3] for record in await read_all(target.bootstrap, "a.t", 13)]
     assert values == [b"v%d" % number for number in (*range(10), *range(100, 103))]
-    # What the source deletes is not deleted here any more, and its groups are not moved here.
+    # Records that the source deletes are not deleted here any more, and its groups are not moved here.
     async with AdminClient({"bootstrap.servers": source.bootstrap}) as admin:
         await admin.offsets.delete_records({TopicPartition("t", 0): 5})
         await admin.groups.alter_offsets("g", {TopicPartition("t", 0): 12, TopicPartition("u", 0): 12})

@@ -53,7 +53,7 @@ def settings_of(name: str, sites: list[Cluster]) -> tuple[MirrorSettings, Mappin
         if key.endswith("bootstrap.servers"):
             properties[key] = clusters[key.partition(".")[0]].bootstrap
         elif key.endswith("topics"):
-            properties[key] = ", ".join(prefix + one.strip() for one in value.split(","))
+            properties[key] = ", ".join(prefix + topic.strip() for topic in value.split(","))
     properties.setdefault("topics", f"{prefix}.*")
     properties |= {"ottla.commit.interval.ms": "50", "emit.heartbeats.enabled": "false"}
     if name == "cloud_migration":

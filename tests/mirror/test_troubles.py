@@ -45,10 +45,10 @@ def test_a_transaction_that_timed_out_is_no_other_mirror(monkeypatch: pytest.Mon
         copier._begun_at = asyncio.get_running_loop().time() - seconds
         raise KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH)
 
-    async def nothing(_: object) -> None:
+    async def do_nothing(_: object) -> None:
         return
 
-    monkeypatch.setattr(Producer, "init_transactions", nothing)
+    monkeypatch.setattr(Producer, "init_transactions", do_nothing)
     monkeypatch.setattr(TranslatedCopier, "_step", fenced)
 
     async def work() -> None:
@@ -152,13 +152,13 @@ def test_the_map_does_not_grow_for_ever(pair: tuple[Cluster, Cluster]) -> None:
         await create(source, "old", partitions=1)
         async with mirroring(source, target, topics="old", emit_checkpoints_enabled="false") as mirror:
             for number in range(4):
-                # Each in a transaction of its own.
+                # Every record is in a transaction of its own.
                 await produce(source.bootstrap, "old", range(number, number + 1))
                 await read_all(target.bootstrap, "a.old", number + 1)
         async with AdminClient({"bootstrap.servers": source.bootstrap}) as admin:
             await admin.offsets.delete_records({place: 2})
         for forgotten in (2, 0):
-            # The second one reads what the first one has deleted.
+            # The second driver reads the deletions of the first driver.
             driver = FlowDriver(mirror.settings.flows[0])
             await driver.groups.translator.refresh()
             assert await driver.groups.trim_map() == forgotten
@@ -182,18 +182,18 @@ def test_the_map_of_a_source_that_deletes_nothing_is_thinned(
         await create(source, "kept", partitions=1)
         async with mirroring(source, target, topics="kept", emit_checkpoints_enabled="false") as mirror:
             for number in range(8):
-                # Each in a transaction of its own.
+                # Every record is in a transaction of its own.
                 await produce(source.bootstrap, "kept", range(number, number + 1))
                 await read_all(target.bootstrap, "a.kept", number + 1)
         offsets = [record[1] for record in await read_all(target.bootstrap, "a.kept", 8)]
-        for gone in (5, 0):
-            # The second one reads what the first one has left.
+        for removed in (5, 0):
+            # The second driver reads the runs that the first driver has kept.
             driver = FlowDriver(mirror.settings.flows[0])
             await driver.groups.translator.refresh()
-            assert await driver.groups.trim_map(runs_max=4) == gone
-            found = [driver.groups.translator.translate(place, offset) for offset in range(8)]
+            assert await driver.groups.trim_map(runs_max=4) == removed
+            translated = [driver.groups.translator.translate(place, offset) for offset in range(8)]
             # Before the gap, in it (early by the number of markers before the record), and behind it.
-            assert found == [offsets[0], *range(1, 6), *offsets[6:]]
+            assert translated == [offsets[0], *range(1, 6), *offsets[6:]]
             await driver.close()
 
     asyncio.run(asyncio.wait_for(work(), 90))

@@ -1,7 +1,7 @@
 """The tasks of MirrorMaker 2's three connectors, for Connect.
 
-MirrorMaker 2 can run as connectors in any Connect cluster: one copies records, one writes checkpoints, one heartbeats.
-Each task here runs until it is stopped. Who runs a task is Connect's business, so there is no state of the flow.
+MirrorMaker 2 can run as three connectors in any Connect cluster, for records, for checkpoints and for heartbeats. A
+task runs until it is stopped. Connect decides where a task runs, so there is no state of the flow.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla.client.cluster import Cluster
 from ottla.client.producer import Producer, ProducerSettings
 from ottla.mirror.copying.exact import ExactCopier
 from ottla.mirror.copying.translated import TranslatedCopier
-from ottla.mirror.groups import GroupSync
+from ottla.mirror.groups import TRIM_SECONDS, GroupSync
 from ottla.mirror.heartbeats import Heartbeats
 from ottla.mirror.messages import OffsetSync
 from ottla.mirror.names import HEARTBEATS_TOPIC
@@ -32,7 +32,7 @@ ShouldStop = Callable[[], bool]
 _REFRESH_SECONDS_MAX = 5.0
 _TICK_SECONDS = 0.2
 _COMPACTED = {"cleanup.policy": "compact"}
-# Of Connect, not of the flow.
+# Keys of Connect that are not settings of the flow.
 _KEYS_OF_CONNECT = (
     *("connector.class", "task.class", "tasks.max.enforce", "tasks.restart.", "errors.", "transforms", "predicates"),
     *("topic.creation.", "config.action.reload", "exactly.once.support", "transaction.boundary", "trigger.interval.ms"),
@@ -69,7 +69,7 @@ def flow_of_connector(config: Mapping[str, str]) -> FlowSettings:
 async def copy_records(
     flow: FlowSettings, number: int, count: int, transactional_id: str, *, syncs_at: str, should_stop: ShouldStop
 ) -> None:
-    """MirrorSourceConnector: task `number` of `count` copies its part; the first one also follows the topics."""
+    """MirrorSourceConnector: task `number` of `count` copies its part; the first task also follows the topics."""
     flow = replace(flow, tasks=count)
     source, target = Cluster(flow.source_client), Cluster(flow.target_client)
     syncs = OffsetSyncs(flow, source, target, syncs_at)
@@ -94,7 +94,7 @@ async def copy_records(
             ]
             if flow.offset_mode is OffsetMode.EXACT:
                 parts.append((_REFRESH_SECONDS_MAX, topics.sync_starts))
-        await _both(copier.run, lambda stop: _repeat(parts, stop), should_stop)
+        await _run_together(copier.run, lambda stop: _repeat(parts, stop), should_stop)
     finally:
         await syncs.close()
         await asyncio.gather(source.close(), target.close())
@@ -113,14 +113,19 @@ async def write_checkpoints(flow: FlowSettings, should_stop: ShouldStop) -> None
     try:
         await _create(target, [flow.policy.checkpoints_topic(flow.source), map_topic(flow.source)], flow)
         await groups.refresh()
-        await _repeat([(flow.refresh_groups_s, groups.refresh), (flow.checkpoints_s, checkpoint)], should_stop)
+        parts: list[tuple[float, Callable[[], Awaitable[object]]]] = [
+            (flow.refresh_groups_s, groups.refresh),
+            (flow.checkpoints_s, checkpoint),
+            (TRIM_SECONDS, groups.trim_map),
+        ]
+        await _repeat(parts, should_stop)
     finally:
         await groups.close()
         await asyncio.gather(source.close(), target.close())
 
 
 async def write_heartbeats(flow: FlowSettings, should_stop: ShouldStop) -> None:
-    """MirrorHeartbeatConnector: it writes to the target, as in Apache Kafka, and flows to other clusters copy it."""
+    """MirrorHeartbeatConnector: writes to the target, as in Apache Kafka; flows to other clusters copy the topic."""
     target = Cluster(flow.target_client)
     beats = Heartbeats(flow, target)
     try:
@@ -134,7 +139,7 @@ async def write_heartbeats(flow: FlowSettings, should_stop: ShouldStop) -> None:
 class OffsetSyncs:
     """Pairs of offsets in MirrorMaker's own topic, at the source or the target (`offset-syncs.topic.location`).
 
-    Kafka's MirrorCheckpointConnector and tools read it; checkpoints here come from the exact map.
+    Kafka's MirrorCheckpointConnector and tools read the topic; checkpoints here come from the exact map.
     """
 
     def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster, location: str) -> None:
@@ -150,7 +155,7 @@ class OffsetSyncs:
         await _create(self._cluster, [self._topic], self._flow)
 
     async def write(self, runs: list[tuple[TopicPartition, Run]]) -> None:
-        """The last record of every partition of a transaction."""
+        """Writes the offsets of the last record of every partition of a transaction."""
         last = {
             place: OffsetSync(place, run.source_offset + run.length - 1, run.target_offset + run.length - 1)
             for place, run in runs
@@ -172,7 +177,7 @@ async def _create(cluster: Cluster, names: list[str], flow: FlowSettings) -> Non
 
 
 async def _repeat(parts: list[tuple[float, Callable[[], Awaitable[object]]]], should_stop: ShouldStop) -> None:
-    """Every part at its interval, in one loop; the first time at once. Interval 0 switches a part off."""
+    """Runs every part at once, and then at its interval, in a single loop. Interval 0 switches a part off."""
     now = asyncio.get_running_loop().time
     due = [0.0] * len(parts)
     while not should_stop():
@@ -183,12 +188,12 @@ async def _repeat(parts: list[tuple[float, Callable[[], Awaitable[object]]]], sh
         await asyncio.sleep(_TICK_SECONDS)
 
 
-async def _both(
+async def _run_together(
     first: Callable[[ShouldStop], Awaitable[None]],
     second: Callable[[ShouldStop], Awaitable[None]],
     should_stop: ShouldStop,
 ) -> None:
-    """Runs both until they are stopped. A failure of one ends the other, and is raised."""
+    """Runs both functions until they are stopped. A failure of either ends the other, and is raised."""
     is_over = False
 
     def stops() -> bool:

@@ -1,6 +1,6 @@
 """The driver of a flow: topics, settings, rights, groups and heartbeats, each at its interval.
 
-Workers copy the records (`copying`). The driver prepares the topics for them, and reports how far they are.
+Workers copy the records (`copying`). The driver prepares the topics for them, and reports their progress.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ottla.client.errors import ClientError
 from ottla.client.producer import Producer, ProducerSettings
 from ottla.mirror.copying.fencing import fence_workers
 from ottla.mirror.copying.ownership import Ownership
-from ottla.mirror.groups import GroupSync
+from ottla.mirror.groups import TRIM_SECONDS, GroupSync
 from ottla.mirror.heartbeats import Heartbeats
 from ottla.mirror.names import HEARTBEATS_TOPIC
 from ottla.mirror.offset_map import map_topic
@@ -33,7 +33,6 @@ logger = logging.getLogger("ottla.mirror.flow")
 
 # New topics are looked for at least this often, whatever the interval: MirrorMaker's ten minutes are long.
 _REFRESH_SECONDS_MAX = 5.0
-_TRIM_SECONDS = 600.0
 _OWNERSHIP_SECONDS = 5.0
 _COMPACTED = {"cleanup.policy": "compact"}
 
@@ -108,11 +107,11 @@ class FlowDriver:
             tasks.create_task(self._repeat(self._ownership.check, _OWNERSHIP_SECONDS))
 
     async def refresh_topics(self) -> None:
-        """Prepares new topics, and tells the workers to copy them."""
-        found = await self._topics.refresh()
-        if found != self._announced:
+        """Prepares new topics, and announces them to the workers."""
+        topics = await self._topics.refresh()
+        if topics != self._announced:
             await FlowStates(self.flow, self._target).announce_topics(self._news)
-            self._announced = found
+            self._announced = topics
 
     async def sync_groups(self) -> None:
         # A flow that was failed over must not move groups that run at the target.
@@ -123,15 +122,15 @@ class FlowDriver:
         now = asyncio.get_running_loop().time()
         if now >= self._trim_at:
             await self.groups.trim_map()
-            self._trim_at = now + _TRIM_SECONDS
+            self._trim_at = now + TRIM_SECONDS
 
     async def lag(self) -> FlowLag:
         """Records at the source that are not at the target yet."""
         behind = await find_progress(self.flow, self._source, self._target)
-        worst = max(behind, key=lambda one: one.missing, default=None)
+        worst = max(behind, key=lambda progress: progress.missing, default=None)
         return FlowLag(
             len(behind),
-            sum(one.missing for one in behind),
+            sum(progress.missing for progress in behind),
             str(worst.pair.source) if worst else "",
             worst.missing if worst else 0,
         )
@@ -146,20 +145,20 @@ class FlowDriver:
     # Internals.
 
     async def _repeat(self, part: Callable[[], Awaitable[object]], seconds: float) -> None:
-        said = ""
+        logged = ""
         while True:
             try:
                 await part()
-                said = ""
+                logged = ""
             except (KafkaError, ClientError) as error:
-                # A cluster that is away comes back; workers wait for it in the same way.
-                if str(error) != said:
-                    said = str(error)
+                # A cluster that cannot be reached comes back; workers wait for it in the same way.
+                if str(error) != logged:
+                    logged = str(error)
                     logger.warning("%s: %s", self.flow.name, error)
             await asyncio.sleep(seconds)
 
     async def _check_clusters(self) -> None:
-        """A mirror of a cluster to itself would never end."""
+        """Refuses a mirror from a cluster to itself, which would never end."""
         ids = await asyncio.gather(_cluster_id(self._source), _cluster_id(self._target))
         if ids[0] and ids[0] == ids[1]:
             raise MirrorError(f"{self.flow.name}: both names stand for the same cluster ({ids[0]}).")

@@ -21,19 +21,21 @@ from ottla.mirror.topics import TopicSync
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
 
-__all__ = ["IDLE_GROUP_STATES", "RUNS_MAX", "GroupSync", "Translator", "read_checkpoints"]
+__all__ = ["IDLE_GROUP_STATES", "RUNS_MAX", "TRIM_SECONDS", "GroupSync", "Translator", "read_checkpoints"]
 
 logger = logging.getLogger("ottla.mirror.groups")
 
 _READ_WAIT_MS = 1_000
 IDLE_GROUP_STATES = frozenset({"Empty", "Dead"})
 RUNS_MAX = 4_000_000
-"""Runs of a flow's map, 25 bytes each. A partition that is written all the time gets one for each transaction."""
+"""Runs of a flow's map, 25 bytes each. A partition that is written all the time gets a run for each transaction."""
+TRIM_SECONDS = 600.0
+"""The interval of `GroupSync.trim_map`."""
 _RUNS_OF_PARTITION_MIN = 100
 
 
 class Translator:
-    """Offsets of the source at the target. In an exact copy they are the same, as far as it has come."""
+    """Translates offsets of the source to the target. In an exact copy they are the same, up to the end of the copy."""
 
     def __init__(self, flow: FlowSettings, source: Cluster, target: Cluster) -> None:
         self._is_exact = flow.offset_mode is OffsetMode.EXACT
@@ -57,16 +59,16 @@ class Translator:
         self._has_fixed_ends = True
 
     async def _find_ends(self) -> None:
-        """A topic that is no copy any more has none: its offsets are no longer those of the source."""
+        """Finds the ends of exact copies. A released topic has none, because its offsets differ from the source's."""
         pairs = await self._topics.pairs()
         are_copies = await self._topics.exact_copies({pair.target.topic for pair in pairs})
-        found = await Offsets(self._target).find(
+        ends = await Offsets(self._target).find(
             {pair.target: LATEST for pair in pairs if are_copies.get(pair.target.topic)}
         )
         self._ends = {
             pair.source: end.offset
             for pair in pairs
-            if (end := found.get(pair.target)) is not None and not isinstance(end, KafkaError)
+            if (end := ends.get(pair.target)) is not None and not isinstance(end, KafkaError)
         }
 
     def translate(self, partition: TopicPartition, offset: int) -> int | None:
@@ -82,7 +84,7 @@ class Translator:
         return partition in (self._ends if self._is_exact else self._map.origins)
 
     def forget_before(self, starts: Mapping[TopicPartition, int]) -> list[tuple[TopicPartition, Run]]:
-        """Takes away what the source has deleted, and returns it."""
+        """Removes the runs of records that the source has deleted, and returns them."""
         return [
             (place, run)
             for place, start in starts.items()
@@ -91,12 +93,12 @@ class Translator:
         ]
 
     def thin(self, runs_max: int) -> tuple[list[tuple[TopicPartition, Run]], list[tuple[TopicPartition, Run]]]:
-        """Takes away old runs if the flow has too many: the changed ones, and those that are gone."""
+        """Removes old runs if the flow has too many. Returns the changed runs, and the removed runs."""
         maps = self._map.maps
         if sum(map(len, maps.values())) <= runs_max:
             return [], []
         changed, gone = [], []
-        # Partitions with few runs leave room to the others, which is not made use of.
+        # The room that partitions with few runs leave to other partitions is not used.
         limit = max(_RUNS_OF_PARTITION_MIN, runs_max // len(maps))
         for place, runs in maps.items():
             thinned, forgotten = runs.thin(limit)
@@ -136,7 +138,7 @@ class GroupSync:
         await self.translator.refresh()
         topics = await Topics(self._source).all()
         copied = {name for name, info in topics.items() if is_copied(self._flow, name, is_internal=info.is_internal)}
-        found: list[Checkpoint] = []
+        checkpoints: list[Checkpoint] = []
         for group_id in self._names:
             for place, committed in (await self._offsets(group_id)).items():
                 offset = self.translator.translate(place, committed.offset) if place.topic in copied else None
@@ -144,50 +146,59 @@ class GroupSync:
                     copy = TopicPartition(
                         self._flow.policy.target_name(self._flow.source, place.topic), place.partition
                     )
-                    found.append(Checkpoint(group_id, copy, committed.offset, offset, committed.metadata))
-        changed = [one for one in found if self._last.get((one.group_id, one.partition)) != one]
+                    checkpoints.append(Checkpoint(group_id, copy, committed.offset, offset, committed.metadata))
+        changed = [
+            checkpoint
+            for checkpoint in checkpoints
+            if self._last.get((checkpoint.group_id, checkpoint.partition)) != checkpoint
+        ]
         topic = self._flow.policy.checkpoints_topic(self._flow.source)
-        deliveries = [await self._producer.send(topic, one.value(), key=one.key(), partition=0) for one in changed]
-        await asyncio.gather(*[_delivered(one) for one in deliveries])
-        self._last.update({(one.group_id, one.partition): one for one in changed})
-        return found
+        deliveries = [
+            await self._producer.send(topic, checkpoint.value(), key=checkpoint.key(), partition=0)
+            for checkpoint in changed
+        ]
+        await asyncio.gather(*[_delivered(delivery) for delivery in deliveries])
+        self._last.update({(checkpoint.group_id, checkpoint.partition): checkpoint for checkpoint in changed})
+        return checkpoints
 
     async def last_checkpoints(self) -> list[Checkpoint]:
         """The checkpoints at the target, translated again: for a source that cannot be reached.
 
-        The map may have grown since they were written, so the offsets at the target may be later ones.
+        The map may have grown since they were written, so the offsets at the target may be later.
         """
         await self.translator.refresh()
-        found: list[Checkpoint] = []
-        for one in await read_checkpoints(self._target, self._flow.policy.checkpoints_topic(self._flow.source)):
-            topic = self._flow.policy.source_name(self._flow.source, one.partition.topic)
+        checkpoints: list[Checkpoint] = []
+        for checkpoint in await read_checkpoints(self._target, self._flow.policy.checkpoints_topic(self._flow.source)):
+            topic = self._flow.policy.source_name(self._flow.source, checkpoint.partition.topic)
             offset = (
-                self.translator.translate(TopicPartition(topic, one.partition.partition), one.source_offset)
+                self.translator.translate(
+                    TopicPartition(topic, checkpoint.partition.partition), checkpoint.source_offset
+                )
                 if topic is not None
                 else None
             )
-            if offset is not None and self._flow.groups.matches(one.group_id):
-                found.append(one._replace(target_offset=offset))
-        return found
+            if offset is not None and self._flow.groups.matches(checkpoint.group_id):
+                checkpoints.append(checkpoint._replace(target_offset=offset))
+        return checkpoints
 
     async def _offsets(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
         try:
             return await Groups(self._source).offsets(group_id)
         except KafkaError as error:
-            # The rights on one group do not decide about the others.
+            # Missing rights on a group do not affect the other groups.
             logger.warning("%s: the offsets of %s cannot be read: %s", self._flow.name, group_id, error)
             return {}
 
     async def trim_map(self, runs_max: int = RUNS_MAX) -> int:
-        """Deletes the part of the map before the first records of the source, and thins what is left if need be.
+        """Deletes the part of the map before the first records of the source, and thins the rest if need be.
 
-        It would grow for ever. Returns the number of runs that were deleted.
+        The map would grow for ever otherwise. Returns the number of deleted runs.
         """
         starts = await Offsets(self._source).find(dict.fromkeys(self.translator.partitions, EARLIEST))
         known = {place: start.offset for place, start in starts.items() if not isinstance(start, KafkaError)}
         forgotten = self.translator.forget_before(known)
         thinned, gone = self.translator.thin(runs_max)
-        # First what says that runs are missing: without it a group would skip their records.
+        # First the thinned runs, which mark where runs are missing: without them a group would skip records.
         await self._write_runs([(place, run, run.value()) for place, run in thinned])
         await self._write_runs([(place, run, None) for place, run in (*forgotten, *gone)])
         return len(forgotten) + len(gone)
@@ -197,7 +208,7 @@ class GroupSync:
         deliveries = [
             await self._producer.send(topic, value, key=run.key(place), partition=0) for place, run, value in runs
         ]
-        await asyncio.gather(*[_delivered(one) for one in deliveries])
+        await asyncio.gather(*[_delivered(delivery) for delivery in deliveries])
 
     async def commit(self, checkpoints: list[Checkpoint]) -> dict[str, int]:
         """Commits translated offsets of groups that have no members at the target, and are behind there.
@@ -205,19 +216,22 @@ class GroupSync:
         Returns the number of partitions that were moved, by group.
         """
         by_group: dict[str, list[Checkpoint]] = defaultdict(list)
-        for one in checkpoints:
-            by_group[one.group_id].append(one)
+        for checkpoint in checkpoints:
+            by_group[checkpoint.group_id].append(checkpoint)
         described = await Groups(self._target).describe(by_group)
         moved: dict[str, int] = {}
-        for group_id, some in by_group.items():
+        for group_id, group_checkpoints in by_group.items():
             group = described[group_id]
             if not isinstance(group, KafkaError) and group.state not in IDLE_GROUP_STATES:
                 continue
-            present = await Groups(self._target).offsets(group_id, [one.partition for one in some])
+            present = await Groups(self._target).offsets(
+                group_id, [checkpoint.partition for checkpoint in group_checkpoints]
+            )
             ahead = {
-                one.partition: CommittedOffset(one.target_offset, metadata=one.metadata)
-                for one in some
-                if one.partition not in present or present[one.partition].offset < one.target_offset
+                checkpoint.partition: CommittedOffset(checkpoint.target_offset, metadata=checkpoint.metadata)
+                for checkpoint in group_checkpoints
+                if checkpoint.partition not in present
+                or present[checkpoint.partition].offset < checkpoint.target_offset
             }
             if not ahead:
                 continue
@@ -239,7 +253,7 @@ async def read_checkpoints(target: Cluster, topic: str) -> list[Checkpoint]:
     """The last checkpoint of every group and partition."""
     place = TopicPartition(topic, 0)
     end = (await Offsets(target).numbers([place], LATEST, committed=True))[place]
-    found: dict[bytes, Checkpoint] = {}
+    checkpoints: dict[bytes, Checkpoint] = {}
     settings = ConsumerSettings(auto_offset_reset="earliest", auto_commit=False, read_committed=True)
     async with Consumer(target, settings) as consumer:
         await consumer.assign([place])
@@ -247,10 +261,10 @@ async def read_checkpoints(target: Cluster, topic: str) -> list[Checkpoint]:
             for record in await consumer.poll(_READ_WAIT_MS):
                 if record.key is not None and record.value is not None:
                     try:
-                        found[record.key] = Checkpoint.decode(record.key, record.value)
+                        checkpoints[record.key] = Checkpoint.decode(record.key, record.value)
                     except MalformedMessage as error:
                         logger.warning("%s at offset %d: %s", place, record.offset, error)
-    return list(found.values())
+    return list(checkpoints.values())
 
 
 async def _delivered(delivery: object) -> None:

@@ -13,7 +13,7 @@ from ottla.model.ids import TopicPartition
 
 __all__ = ["HEARTBEAT_READER", "find_heartbeats", "is_heartbeats_topic", "newest_heartbeats"]
 
-# The newest heartbeats of a partition that are read: a flow writes one a second, and flows share the topic.
+# The newest heartbeats of a partition that are read: a flow writes a heartbeat a second, and flows share the topic.
 NEWEST = 200
 POLL_MS = 1_000
 ANSWER_MS_MAX = 2_000
@@ -29,7 +29,7 @@ def is_heartbeats_topic(name: str) -> bool:
 
 
 async def find_heartbeats(admin: AdminClient) -> dict[tuple[str, str], int]:
-    """Source and target of every flow that the cluster has heartbeats of -> the time of the newest, in ms."""
+    """Source and target of every flow with heartbeats in the cluster -> the time of the newest heartbeat, in ms."""
     partitions = [
         TopicPartition(name, number)
         for name, topic in (await admin.topics.all()).items()
@@ -51,14 +51,14 @@ async def newest_heartbeats(
     last = await admin.offsets.find(dict.fromkeys(wanted, LATEST), timeout_ms=ANSWER_MS_MAX)
     begins: dict[TopicPartition, int] = {}
     left: dict[TopicPartition, int] = {}
-    for one in wanted:
-        begin, end = first[one], last[one]
+    for partition in wanted:
+        begin, end = first[partition], last[partition]
         if isinstance(begin, FoundOffset) and isinstance(end, FoundOffset) and begin.offset < end.offset:
-            begins[one], left[one] = max(begin.offset, end.offset - NEWEST), end.offset
-    found: dict[tuple[str, str], int] = {}
+            begins[partition], left[partition] = max(begin.offset, end.offset - NEWEST), end.offset
+    newest: dict[tuple[str, str], int] = {}
     await consumer.assign(sorted(begins))
-    for one, offset in begins.items():
-        consumer.seek(one, offset)
+    for partition, offset in begins.items():
+        consumer.seek(partition, offset)
     while left:
         records = await consumer.poll(POLL_MS)
         for record in records:
@@ -67,8 +67,8 @@ async def newest_heartbeats(
             except MalformedMessage:
                 continue
             flow = (beat.source, beat.target)
-            found[flow] = max(found.get(flow, 0), beat.timestamp_ms)
-        left = {one: end for one, end in left.items() if consumer.position(one) < end}
+            newest[flow] = max(newest.get(flow, 0), beat.timestamp_ms)
+        left = {partition: end for partition, end in left.items() if consumer.position(partition) < end}
         if not records:
             break
-    return found
+    return newest

@@ -1,6 +1,7 @@
 """The records of MirrorMaker 2's internal topics: heartbeats, checkpoints and offset syncs.
 
-They are byte for byte those of Kafka's classes, so that its clients (RemoteClusterUtils) read ours and we read theirs.
+The records are byte for byte those of Kafka's classes, so that Kafka's clients (RemoteClusterUtils) and Ottla read each
+other's records.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def _text(value: str) -> bytes:
 
 
 class Heartbeat(NamedTuple):
-    """Written every second: it proves that the flow between two clusters works."""
+    """Written every second, as a proof that the flow between two clusters works."""
 
     source: str
     target: str
@@ -80,7 +81,7 @@ class Heartbeat(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """A committed offset of a group and what it means at the target; `partition` is named as there."""
+    """A committed offset of a group, and its translation; `partition` has the name of the topic at the target."""
 
     group_id: str
     partition: TopicPartition
@@ -105,7 +106,7 @@ class Checkpoint(NamedTuple):
 
 
 class OffsetSync(NamedTuple):
-    """One pair of offsets of the same record; `partition` is named as at the source."""
+    """The offsets of a record on both sides; `partition` has the name of the topic at the source."""
 
     partition: TopicPartition
     source_offset: int

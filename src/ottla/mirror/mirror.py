@@ -83,7 +83,7 @@ class Mirror:
         return {driver.flow.name: await driver.lag() for driver in self.drivers}
 
     async def _start(self, driver: FlowDriver) -> None:
-        """Waits for the clusters: a mirror that starts while one is away begins when it is back."""
+        """Starts a driver, and waits for its clusters: a mirror may start before they can be reached."""
         while not self._stopping.is_set():
             try:
                 await driver.start()
@@ -113,7 +113,7 @@ class Mirror:
             await asyncio.gather(leading, working, return_exceptions=True)
 
     def _on_ended(self, driver: FlowDriver, error: FlowEnded, ended: list[FlowEnded]) -> None:
-        """The other flows of the file go on; without any the mirror ends with the reason."""
+        """The other flows of the file continue; after the end of the last flow the mirror ends with the reason."""
         logger.warning("%s", error)
         ended.append(error)
         if self._context is not None:

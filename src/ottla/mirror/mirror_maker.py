@@ -26,7 +26,7 @@ logger = logging.getLogger("ottla.mirror.mirror_maker")
 
 _POLL_MS = 500
 _LONGEST_OF_JAVA = "9223372036854775807"
-# MirrorMaker's own: nothing is lost, and order is kept.
+# The defaults of MirrorMaker: no record is lost, and the order is kept.
 _PRODUCER_DEFAULTS = {
     "acks": "all",
     "max.block.ms": "2147483647",
@@ -96,7 +96,7 @@ class MirrorMaker:
         except (ClientError, ValueError) as error:
             raise MirrorError(f"The consumer's file: {error}") from error
 
-        # Records that the consumer has handed out are not all sent: the position is behind them.
+        # True while not all records that the consumer has handed out are sent: the position is behind them.
         is_sending = False
 
         async def on_revoked(_: list[TopicPartition]) -> None:
@@ -132,7 +132,7 @@ class MirrorMaker:
             await self._commit(consumer, producer)
 
     async def _commit(self, consumer: Consumer, producer: Producer) -> None:
-        """Positions are committed once all records before them are acknowledged."""
+        """Commits the positions after all records before them are acknowledged."""
         await producer.flush()
         self._check()
         await consumer.commit()
@@ -158,6 +158,6 @@ def _bytes_only(properties: Mapping[str, str]) -> dict[str, str]:
     """Records are copied as bytes, whatever serializers a file names."""
     kept = {name: value for name, value in properties.items() if not name.endswith("serializer")}
     if kept.get("max.block.ms") == _LONGEST_OF_JAVA:
-        # What the documentation of MirrorMaker recommends.
+        # The value that the documentation of MirrorMaker recommends.
         kept["max.block.ms"] = _PRODUCER_DEFAULTS["max.block.ms"]
     return kept

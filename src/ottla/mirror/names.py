@@ -35,10 +35,10 @@ class ReplicationPolicy(Protocol):
     def target_name(self, source: str, topic: str) -> str: ...
 
     def source_name(self, source: str, topic: str) -> str | None:
-        """The name at the source of a topic of the target; None if it is no copy, as far as the name tells."""
+        """The name at the source of a topic of the target; None if the name is not that of a copy."""
 
     def came_from(self, topic: str) -> str | None:
-        """The cluster from which the topic was copied, by its name; None for a topic of its own."""
+        """The cluster from which the topic was copied, by its name; None for a topic of the cluster itself."""
 
     def checkpoints_topic(self, source: str) -> str: ...
 
@@ -64,8 +64,8 @@ class PrefixPolicy:
         return topic.removeprefix(prefix) if topic.startswith(prefix) else None
 
     def came_from(self, topic: str) -> str | None:
-        source, found, _ = topic.partition(self.separator)
-        return source if found and source else None
+        source, separator, _ = topic.partition(self.separator)
+        return source if separator and source else None
 
     @property
     def _internal_separator(self) -> str:
@@ -81,7 +81,7 @@ class PrefixPolicy:
 
 @dataclass(frozen=True, slots=True)
 class IdentityPolicy(PrefixPolicy):
-    """Topics keep their names, but for heartbeats. Cycles are cut by the headers of records (`provenance`)."""
+    """Topics keep their names, except for heartbeats. Cycles are cut by the headers of records (`provenance`)."""
 
     def target_name(self, source: str, topic: str) -> str:
         return f"{source}{self.separator}{topic}" if topic == HEARTBEATS_TOPIC else topic
@@ -90,8 +90,8 @@ class IdentityPolicy(PrefixPolicy):
         return HEARTBEATS_TOPIC if topic == f"{source}{self.separator}{HEARTBEATS_TOPIC}" else topic
 
     def came_from(self, topic: str) -> str | None:
-        source, found, name = topic.partition(self.separator)
-        return source if found and name == HEARTBEATS_TOPIC else None
+        source, separator, name = topic.partition(self.separator)
+        return source if separator and name == HEARTBEATS_TOPIC else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,17 @@
-"""Which offset of the target holds which record of the source: exact for every record.
+"""Maps the offsets of records at the source to their offsets at the target, exactly for every record.
 
 Offsets of the two sides differ by an amount that changes seldom: where the source has a gap (markers, aborted records,
 compaction), and where the target has the marker of the mirror's own transaction. So a partition's map is a list of
-runs, in which both sides count on together. Every run is a record of a topic at the target, written in the transaction
-of the records that it describes.
+runs, in which the offsets of both sides advance together. Every run is a record of a topic at the target, written in
+the transaction of the records that it describes.
 
-The newest runs are kept as they are. Of older ones some are taken away when there are too many (`thin`): an offset
-among them is translated to a record before it, so that a group reads some records twice and misses none. The run before
-them keeps the number of their records. With it a group reads about one record again for each run that was taken away.
+The newest runs are kept as they are. If there are too many older runs, some are removed (`thin`): an offset among the
+removed runs is translated to an earlier record, so that a group reads some records twice and misses none. The run
+before the removed runs keeps the number of their records. With this number a group reads about one record again for
+each removed run.
 
-An origin says for which topics (their ids on both sides) the following runs hold. Where the ids of an origin differ
-from those of the previous one, the topic was deleted and made again, and earlier runs do not hold any more.
+An origin names the topics (by their ids on both sides) for which the following runs are valid. If the ids of an origin
+differ from those of the previous origin, the topic was deleted and made again, and earlier runs are no longer valid.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ logger = logging.getLogger("ottla.mirror.offset_map")
 _KEY = struct.Struct(">iqq")
 _VALUE = struct.Struct(">i")
 _THINNED_VALUE = struct.Struct(">i?qq")
-# Of earlier versions: the number of records that were taken away is not known.
+# The value in earlier versions, without the number of records in the removed runs.
 _OLD_THINNED_VALUE = struct.Struct(">i?")
 _TAKEN = struct.Struct(">qq")
 _VALUE_SIZES = (0, _VALUE.size, _OLD_THINNED_VALUE.size, _THINNED_VALUE.size)
@@ -46,7 +47,7 @@ _VALUE_SIZES = (0, _VALUE.size, _OLD_THINNED_VALUE.size, _THINNED_VALUE.size)
 _ORIGIN_KEY = struct.Struct(">i")
 _ORIGIN_START = struct.Struct(">q")
 _READ_WAIT_MS = 1_000
-# Every transaction of a flow adds runs. Nobody waits for them, so they are fetched together.
+# Every transaction of a flow adds runs. No reader waits for them, so they are fetched together.
 _FETCH_PAUSE_MS = 200
 
 
@@ -61,9 +62,9 @@ class Run(NamedTuple):
     target_offset: int
     length: int
     is_thinned: bool = False
-    """Runs behind this one were taken away."""
+    """True if runs behind this run were removed."""
     taken_records: int = 0
-    """Their number of records, if the next run begins at `next_target`."""
+    """The number of records in the removed runs, if the next run begins at `next_target`."""
     next_target: int = -1
 
     def key(self, partition: TopicPartition) -> bytes:
@@ -77,8 +78,8 @@ class Run(NamedTuple):
     @classmethod
     def decode(cls, key: bytes, value: bytes | None) -> tuple[TopicPartition, Run]:
         """A run that was forgotten (no value) has the length 0."""
-        topic, found, rest = key.partition(b"\0")
-        if not found or len(rest) != _KEY.size or len(value or b"") not in _VALUE_SIZES:
+        topic, separator, rest = key.partition(b"\0")
+        if not separator or len(rest) != _KEY.size or len(value or b"") not in _VALUE_SIZES:
             raise MalformedMessage("The record is no run of an offset map.")
         number, source_offset, target_offset = _KEY.unpack(rest)
         run = cls(source_offset, target_offset, _VALUE.unpack_from(value)[0] if value else 0)
@@ -103,8 +104,8 @@ class Origin(NamedTuple):
     @classmethod
     def decode(cls, key: bytes, value: bytes) -> tuple[TopicPartition, Origin] | None:
         """None if the record is of another kind."""
-        topic, found, rest = key.partition(b"\0")
-        if not found or len(rest) != _ORIGIN_KEY.size or len(value) < _ORIGIN_START.size:
+        topic, separator, rest = key.partition(b"\0")
+        if not separator or len(rest) != _ORIGIN_KEY.size or len(value) < _ORIGIN_START.size:
             return None
         (start,) = _ORIGIN_START.unpack_from(value)
         topic_ids = value[_ORIGIN_START.size :].decode(errors="replace")
@@ -120,7 +121,7 @@ class OffsetMap:
         self._targets = array("q")
         self._lengths = array("q")
         self._thinned = bytearray()
-        # By the source offset of a thinned run: the number of records that were taken away, and the next target offset.
+        # By the source offset of a thinned run: the number of removed records, and the next target offset.
         self._taken: dict[int, tuple[int, int]] = {}
 
     def __len__(self) -> int:
@@ -130,7 +131,7 @@ class OffsetMap:
         return (self._run(index) for index in range(len(self)))
 
     def add(self, run: Run) -> None:
-        """Adds a run, or continues the last one. A run at or before the last start replaces what is behind it.
+        """Adds a run, or continues the last run. A run at or before the last start replaces the runs behind it.
 
         That happens if the topic of the source was deleted and made again. A thinned run is written a second time and
         goes to its place.
@@ -151,20 +152,20 @@ class OffsetMap:
         self._insert(keep, run)
 
     def forget(self, run: Run) -> None:
-        """Takes away a run, if it is there still."""
+        """Removes a run if it is still present."""
         index = bisect_right(self._sources, run.source_offset) - 1
         if index >= 0 and self._run(index)[:2] == run[:2]:
             self._delete(index, index + 1)
 
     def forget_before(self, source_offset: int) -> list[Run]:
-        """Takes away the runs that end at or before an offset, but for the last one, and returns them."""
+        """Removes the runs that end at or before an offset, except the last run, and returns them."""
         index = max(0, min(bisect_right(self._sources, source_offset) - 1, len(self) - 1))
         forgotten = [self._run(number) for number in range(index)]
         self._delete(0, index)
         return forgotten
 
     def thin(self, limit: int) -> tuple[list[Run], list[Run]]:
-        """Takes away old runs if there are more than the limit. Returns thinned runs, and those that were taken away.
+        """Removes old runs if there are more than the limit. Returns the thinned runs, and the removed runs.
 
         The newer half of the limit stays as it is, and of the older runs a quarter of the limit is left.
         """
@@ -194,8 +195,8 @@ class OffsetMap:
     def translate(self, source_offset: int) -> int | None:
         """The offset at the target of the first copied record at or behind an offset of the source.
 
-        Behind the last record it is the end of what was copied; None if nothing was copied. Where runs were taken away
-        it is the offset of a record before that one.
+        Behind the last record it is the end of the copied records; None if nothing was copied. Where runs were removed
+        it is the offset of an earlier record.
         """
         if not len(self):
             return None
@@ -210,7 +211,7 @@ class OffsetMap:
             return end
         if not self._thinned[index]:
             return self._targets[index + 1]
-        # So many records at least are before it: the others fit behind it.
+        # At least so many of the removed records are before the offset: the others fit between it and the next run.
         return end + max(0, self._taken_behind(index) - (self._sources[index + 1] - source_offset))
 
     @property
@@ -230,7 +231,7 @@ class OffsetMap:
     def source_of_first_copied(self, target_offset: int) -> int | None:
         """The offset at the source of the first copied record at or behind an offset of the target, if there is one.
 
-        Where runs were taken away it is an offset before that one.
+        Where runs were removed it is an earlier offset.
         """
         if target_offset >= self.target_end:
             return None
@@ -246,7 +247,7 @@ class OffsetMap:
         return end + max(0, self._taken_behind(index) - (self._targets[index + 1] - target_offset))
 
     def _taken_behind(self, index: int) -> int:
-        """The number of records between a thinned run and the next one; 0 if it is not known."""
+        """The number of records between a thinned run and the next run; 0 if it is not known."""
         taken, next_target = self._taken[self._sources[index]]
         # While a map is being thinned, some of the runs are still there.
         return taken if self._targets[index + 1] == next_target else 0
@@ -256,7 +257,7 @@ class OffsetMap:
         return Run(*run[:3], True, *self._taken[run.source_offset]) if self._thinned[index] else run
 
     def _put(self, run: Run) -> None:
-        """A run in its place among the others, instead of what it covers."""
+        """Puts a run in its place, instead of the runs that it covers."""
         index = bisect_left(self._sources, run.source_offset)
         self._delete(index, max(index, bisect_left(self._sources, run.source_offset + run.length)))
         self._insert(index, run)
@@ -278,11 +279,11 @@ class OffsetMap:
 
 
 def _thinned(run: Run, behind: list[Run], following: Run) -> Run:
-    """A run, where the runs behind it up to the following one are taken away. Too small a count does no harm."""
-    taken = sum(one.length for one in behind)
-    for one, after in pairwise((run, *behind, following)):
-        if one.next_target == after.target_offset:
-            taken += one.taken_records
+    """The run after the removal of the runs up to the following run. Too small a count does no harm."""
+    taken = sum(removed.length for removed in behind)
+    for before, after in pairwise((run, *behind, following)):
+        if before.next_target == after.target_offset:
+            taken += before.taken_records
     return run._replace(is_thinned=True, taken_records=taken, next_target=following.target_offset)
 
 

@@ -1,4 +1,4 @@
-"""How far every partition of a flow is."""
+"""The progress of every partition of a flow."""
 
 from __future__ import annotations
 
@@ -34,19 +34,21 @@ async def find_progress(
 ) -> list[Progress]:
     """The progress of all partitions that exist on both sides.
 
-    Those whose end is not known at the moment are left out; with `is_complete` it raises KafkaError instead.
+    Partitions with an unknown end are left out; with `is_complete` an unknown end raises KafkaError instead.
     """
     topics, copies = await asyncio.gather(Topics(source).all(), Topics(target).all())
     pairs = find_pairs(flow, topics, copies, worker=0, workers=1)
     is_exact = flow.offset_mode is OffsetMode.EXACT
-    # What a consumer can read: records of open transactions are translated only after they are committed.
+    # The ends that a consumer can read: records of open transactions are translated only after they are committed.
     ends = await Offsets(source).find(dict.fromkeys([pair.source for pair in pairs], LATEST), committed=not is_exact)
     for pair in pairs if is_complete else ():
         if isinstance(error := ends[pair.source], KafkaError):
             raise KafkaError(error.code, f"{pair.source}: {error.message}")
     if is_exact:
-        found = await Offsets(target).find(dict.fromkeys([pair.target for pair in pairs], LATEST))
-        positions = {place: one.offset for place, one in found.items() if not isinstance(one, KafkaError)}
+        copy_ends = await Offsets(target).find(dict.fromkeys([pair.target for pair in pairs], LATEST))
+        positions = {
+            place: copy_end.offset for place, copy_end in copy_ends.items() if not isinstance(copy_end, KafkaError)
+        }
     else:
         committed = await Groups(target).offsets(flow.group_id, [pair.target for pair in pairs])
         positions = {place: entry.offset for place, entry in committed.items()}

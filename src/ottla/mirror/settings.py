@@ -28,12 +28,12 @@ __all__ = ["FlowSettings", "MirrorError", "MirrorSettings", "OffsetMode", "read_
 
 
 class MirrorError(Exception):
-    """A mirror cannot run as it is configured; the message says why."""
+    """A mirror cannot run as it is configured; the message has the reason."""
 
 
 class OffsetMode(Enum):
     TRANSLATED = "translated"
-    """Records get new offsets at the target; a map translates those of groups."""
+    """Records get new offsets at the target; a map translates the offsets of groups."""
     EXACT = "exact"
     """Records keep their offsets. The target is a cluster of Ottla."""
 
@@ -57,7 +57,7 @@ class FlowSettings:
     commit_interval_ms: int
     bytes_per_second: int
     cuts_cycles: bool
-    """Records carry their way in a header, and those that were at the target before are not copied."""
+    """Records carry their way in a header, and records that were at the target before are not copied."""
     starts_at: str
     """Where a partition begins that was never copied: earliest or latest."""
     refresh_topics_s: float
@@ -77,7 +77,7 @@ class FlowSettings:
 
     @property
     def state_name(self) -> str:
-        """Under which the state of this flow is kept at the target."""
+        """The name under which the state of this flow is stored at the target."""
         return f"{self.name} ({self.role})" if self.role else self.name
 
     @property
@@ -93,7 +93,7 @@ class MirrorSettings:
     flows: tuple[FlowSettings, ...]
 
 
-# Default, and what it is; a flow's keys.
+# The keys of a flow, and their defaults.
 _FLOW_KEYS: Mapping[str, str] = {
     "enabled": "false",
     "topics": ".*",
@@ -133,7 +133,7 @@ _FLOW_KEYS: Mapping[str, str] = {
     "ottla.bytes.per.second": "0",
     "ottla.cut.cycles": "",
 }
-# Accepted without effect, with the reason in docs/mirror.md: keys of workers, and of what is done in another way here.
+# Accepted without effect, with the reason in docs/mirror.md: keys of workers, and of parts that work differently here.
 _IGNORED = re.compile(
     r"(offset|status|config)\.storage\..*|offset\.flush\..*|dedicated\.mode\..*|exactly\.once\..*|listeners?|"
     r"(key|value|header)\.converter.*|name|group\.id|task\.shutdown.*|offset\.lag\.max|offset-syncs\.topic\.location|"
@@ -144,7 +144,7 @@ _IGNORED = re.compile(
 )
 _DEFAULT_FILTERS = re.compile(r"(org\.apache\.kafka\.connect\.mirror\.)?Default\w+Filter")
 _POLICIES = {"DefaultReplicationPolicy": PrefixPolicy, "IdentityReplicationPolicy": IdentityPolicy}
-# MirrorMaker 2 may log in otherwise for each role.
+# MirrorMaker 2 may have a different login for each role.
 _SECURITY_OF_ROLE = re.compile(r"(?:consumer|producer|admin)\.((?:security|ssl|sasl)\..+)")
 _COMMIT_INTERVAL_MS_MAX = 30_000
 _FLOW = re.compile(r"([^.>\s]+)->([^.>\s]+)\.(.+)")
@@ -195,9 +195,11 @@ def _values(properties: Mapping[str, str], source: str, target: str) -> Iterator
     for key, default in _FLOW_KEYS.items():
         cluster = properties.get(f"{source}.{key}") if key.startswith("consumer.") else None
         shared = None if key == "enabled" else properties.get(key)
-        # An empty value is one, too: with an empty topics.exclude nothing is excluded.
-        given = [value for value in (properties.get(f"{source}->{target}.{key}"), cluster, shared) if value is not None]
-        yield key, given[0] if given else default
+        # An empty value counts as well: with an empty topics.exclude nothing is excluded.
+        configured = [
+            value for value in (properties.get(f"{source}->{target}.{key}"), cluster, shared) if value is not None
+        ]
+        yield key, configured[0] if configured else default
 
 
 def _check_keys(properties: Mapping[str, str], aliases: list[str]) -> None:
@@ -279,17 +281,17 @@ def _flow(
 
 def _policy(values: Mapping[str, str]) -> ReplicationPolicy:
     name = values["replication.policy.class"]
-    made = _POLICIES.get(name.rpartition(".")[2])
-    if made is None:
+    policy_class = _POLICIES.get(name.rpartition(".")[2])
+    if policy_class is None:
         raise MirrorError(f"replication.policy.class = {name} is unknown; it is one of {', '.join(sorted(_POLICIES))}.")
     own_separator = _flag("separator", values["replication.policy.internal.topic.separator.enabled"])
-    return made(values["replication.policy.separator"], own_separator)
+    return policy_class(values["replication.policy.separator"], own_separator)
 
 
 def _position_groups(clusters: Iterable[str]) -> str:
     """A pattern of the groups in which mirrors keep their positions (`FlowSettings.group_id`), with or without a role.
 
-    Their offsets are those of another cluster. So they do not follow their topics to the next one.
+    Their offsets are those of another cluster, so the groups do not follow their topics to the next cluster.
     """
     alias = "|".join(map(re.escape, clusters))
     return f"mirror-(?:{alias})-(?:{alias})(?:-[a-z]+)?"
@@ -298,7 +300,7 @@ def _position_groups(clusters: Iterable[str]) -> str:
 def _filter(kind: str, values: Mapping[str, str], *, also_excluded: str = "") -> NameFilter:
     excluded = values[f"{kind}.blacklist"] or values[f"{kind}.exclude"]
     try:
-        return NameFilter(values[kind], ",".join(one for one in (excluded, also_excluded) if one))
+        return NameFilter(values[kind], ",".join(names for names in (excluded, also_excluded) if names))
     except re.error as error:
         raise MirrorError(f"{kind} is a list of names and patterns, but one is no pattern: {error}.") from None
 

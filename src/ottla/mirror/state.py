@@ -1,8 +1,8 @@
-"""The state of a flow, durable at its target: who copies, and whether clients have switched to the target.
+"""The state of a flow, durable at its target: the run that copies, and whether clients have switched to the target.
 
 The state is a record of the compacted topic `mm2-flow-state.SOURCE.internal`. Every change is a transaction of the
 transactional id `mirror-state-SOURCE-TARGET`: the writer fences other writers, reads the state, decides and commits.
-So two commands never decide from the same state. A worker reads the state behind its own fencing, and ends when the
+So two commands never decide from the same state. A worker reads the state after its own fencing, and ends when the
 flow belongs to another run or was failed over.
 
 A second kind of record holds, for every copied topic, where the two sides parted: the positions that a failback needs.
@@ -36,7 +36,7 @@ _READ_WAIT_MS = 1_000
 
 
 class FlowEnded(MirrorError):
-    """The flow does not belong to this run any more; the message says to whom it belongs."""
+    """The flow does not belong to this run any more; the message has the reason."""
 
 
 class Phase(Enum):
@@ -64,7 +64,7 @@ class Parting:
 
 @dataclass(frozen=True, slots=True)
 class FlowState:
-    """A flow that was never started has no run."""
+    """The state of a flow. `run_id` is empty if the flow was never started."""
 
     phase: Phase = Phase.RUNNING
     run_id: str = ""
@@ -112,7 +112,7 @@ class FlowStates:
                 raise result
 
     async def read(self) -> FlowState:
-        """The present state. Repeated calls read only what is new."""
+        """The present state. Repeated calls read only the new records."""
         async with self._reading:
             return await self._read()
 
@@ -134,7 +134,7 @@ class FlowStates:
         return self._state()
 
     async def announce_topics(self, producer: Producer) -> None:
-        """Tells all workers of the flow that topics or partitions have changed."""
+        """Announces to all workers of the flow that topics or partitions have changed."""
         await producer.send_and_wait(self._place.topic, b"", key=self._news_key, partition=0)
 
     async def topics_have_changed(self) -> bool:
@@ -147,7 +147,7 @@ class FlowStates:
         return has_news
 
     async def change(self, decide: Callable[[FlowState], FlowState]) -> FlowState:
-        """Replaces the state by what `decide` makes of it. Exceptions of `decide` change nothing."""
+        """Replaces the state by the result of `decide`. Exceptions of `decide` change nothing."""
         for attempt in range(_ATTEMPTS_MAX):
             producer = Producer(
                 self._target,
@@ -220,8 +220,8 @@ class FlowStates:
             self._head = json.loads(value) if value else {}
         elif value:
             self._partings[topic] = {
-                int(number): Parting(one[0], one[1], {int(pid): first for pid, first in one[2].items()}, *one[3:])
-                for number, one in json.loads(value).items()
+                int(number): Parting(row[0], row[1], {int(pid): first for pid, first in row[2].items()}, *row[3:])
+                for number, row in json.loads(value).items()
             }
         else:
             self._partings.pop(topic, None)
@@ -239,32 +239,32 @@ class FlowStates:
 
 
 def _records(name: str, before: FlowState, after: FlowState) -> list[tuple[bytes, bytes | None]]:
-    """What is written for a change: the partings that differ, and the state itself last."""
-    found: list[tuple[bytes, bytes | None]] = []
+    """The records of a change: the partings that differ, and the state itself last."""
+    records: list[tuple[bytes, bytes | None]] = []
     for topic in sorted({*before.partings, *after.partings}):
         partings = after.partings.get(topic)
         if partings != before.partings.get(topic):
             value = None if partings is None else _encode(partings)
-            found.append((f"{name}\0{topic}".encode(), value))
+            records.append((f"{name}\0{topic}".encode(), value))
     head = {
         "phase": after.phase.value,
         "run": after.run_id,
         "since_ms": after.since_ms,
         "return": after.return_mode,
     }
-    found.append((name.encode(), json.dumps(head).encode()))
-    return found
+    records.append((name.encode(), json.dumps(head).encode()))
+    return records
 
 
 def _encode(partings: Mapping[int, Parting]) -> bytes:
     numbers = {
         str(number): [
-            one.source_position,
-            one.target_end,
-            dict(one.open_transactions),
-            one.source_end,
-            one.cut_until,
+            parting.source_position,
+            parting.target_end,
+            dict(parting.open_transactions),
+            parting.source_end,
+            parting.cut_until,
         ]
-        for number, one in partings.items()
+        for number, parting in partings.items()
     }
     return json.dumps(numbers).encode()

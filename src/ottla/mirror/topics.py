@@ -70,7 +70,7 @@ class TopicSync:
         )
 
     async def sync_configs(self) -> None:
-        """Settings that the source's topics have of their own are those of the copies."""
+        """Applies the settings that topics of the source have of their own to the copies."""
         source = await self._copied()
         for names in _portions(source):
             wanted = await self._configs(self._source, names)
@@ -99,13 +99,13 @@ class TopicSync:
     async def sync_acls(self) -> None:
         """Rights to read a topic hold for its copy. Rights to write do not, since the mirror writes it."""
         try:
-            found = await Acls(self._source).describe(AclSelection(resource_type=AclResourceType.TOPIC))
+            acls = await Acls(self._source).describe(AclSelection(resource_type=AclResourceType.TOPIC))
         except KafkaError as error:
             if error.code is ErrorCode.SECURITY_DISABLED:
                 return
             raise
         topics = await self._copied()
-        wanted = copied_acls(found, topics, self._name)
+        wanted = copied_acls(acls, topics, self._name)
         if not wanted:
             return
         present = set(await Acls(self._target).describe(AclSelection(resource_type=AclResourceType.TOPIC)))
@@ -142,19 +142,19 @@ class TopicSync:
         return find_pairs(self._flow, source, target, worker=0, workers=1)
 
     async def exact_copies(self, topics: Iterable[str]) -> dict[str, bool]:
-        """Whether topics of the target are exact copies of this flow. Others belong to their users.
+        """Whether topics of the target are exact copies of this flow. Other topics belong to their users.
 
-        A topic that the target says nothing about is left out.
+        A topic whose settings the target does not return is left out.
         """
         return {name: owner == self._flow.name for name, owner in (await self.mirror_names(topics)).items()}
 
     async def mirror_names(self, topics: Iterable[str]) -> dict[str, str]:
         """The mirrors that write topics of the target; an empty name stands for an ordinary topic."""
-        found: dict[str, str] = {}
+        owners: dict[str, str] = {}
         for names in _portions(topics):
             for name, own in (await self._configs(self._target, names)).items():
-                found[name] = own.get(MIRROR_NAME) or ""
-        return found
+                owners[name] = own.get(MIRROR_NAME) or ""
+        return owners
 
     # Internals.
 
@@ -206,10 +206,10 @@ class TopicSync:
     async def _configs(self, cluster: Cluster, names: Iterable[str]) -> dict[str, dict[str, str | None]]:
         """The settings that topics have of their own."""
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
-        found = await Configs(cluster).describe(resources)
+        described = await Configs(cluster).describe(resources)
         return {
             resource.name: {entry.name: entry.value for entry in entries if _is_own(entry)}
-            for resource, entries in found.items()
+            for resource, entries in described.items()
             if not isinstance(entries, KafkaError)
         }
 
@@ -226,7 +226,7 @@ def copied_acls(acls: Iterable[Acl], topics: Iterable[str], name: object) -> lis
     """The rights on copies, as MirrorMaker 2 derives them: without Write, and Read in the place of All."""
     assert callable(name)
     known = set(topics)
-    found = []
+    copied = []
     for acl in acls:
         is_allowed = acl.permission is Permission.ALLOW
         if acl.pattern_type is not PatternType.LITERAL or acl.resource_name not in known:
@@ -234,8 +234,8 @@ def copied_acls(acls: Iterable[Acl], topics: Iterable[str], name: object) -> lis
         if is_allowed and acl.operation is Operation.WRITE:
             continue
         operation = Operation.READ if is_allowed and acl.operation is Operation.ALL else acl.operation
-        found.append(acl._replace(resource_name=name(acl.resource_name), operation=operation))
-    return found
+        copied.append(acl._replace(resource_name=name(acl.resource_name), operation=operation))
+    return copied
 
 
 def _portions(names: Iterable[str]) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""What happens to a batch on its way: mostly nothing, since its records stay encoded and compressed."""
+"""Prepares batches for the target. Most batches are copied unchanged: records stay encoded and compressed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MIRRORED_PRODUCER_BIT = 1 << 61
 """Set in the producer ids of an exact copy. So they differ from those that the target gives to its own producers."""
 
 _EMPTY_OFFSETS_MAX = 0x7FFFFFFF
-# The timestamps of such batches are not those of their first records.
+# The base timestamps of batches with these bits are not those of their first records.
 _UNUSUAL = TIMESTAMP_TYPE_BIT | DELETE_HORIZON_BIT
 
 
@@ -48,7 +48,7 @@ def records_to_copy(
 ) -> CopiedRecords | None:
     """The records of neighbouring batches of one codec, from an offset on; None if there are none.
 
-    `cut_cycle` is (source, target): records that have been at the target are left out, and the others get a header.
+    `cut_cycle` is (source, target): records that were at the target are left out, and the other records get a header.
     """
     batch = batches[0]
     header = batch.header
@@ -66,7 +66,9 @@ def records_to_copy(
         )
         return CopiedRecords(records, [(header.base_offset, header.record_count)])
     codec = header.codec if header.magic == MAGIC else Codec.NONE
-    kept: Iterable[ConsumedRecord] = chain.from_iterable(one.records(from_offset=from_offset) for one in batches)
+    kept: Iterable[ConsumedRecord] = chain.from_iterable(
+        consumed.records(from_offset=from_offset) for consumed in batches
+    )
     if cut_cycle is not None:
         source, target = cut_cycle
         kept = [with_way(record, source) for record in kept if target not in way_of(record)]
@@ -91,7 +93,7 @@ def _encode(records: list[ConsumedRecord], codec: Codec) -> CopiedRecords | None
 
 
 def modern_batch(batch: ConsumedBatch) -> tuple[BatchHeader, memoryview]:
-    """The batch with its offsets, in the format of today if it has an older one (before Apache Kafka 0.11)."""
+    """The batch with its offsets, converted to the current format if it is older (before Apache Kafka 0.11)."""
     if batch.header.magic == MAGIC:
         return batch.header, batch.view
     converted = memoryview(convert_to_batch(batch.view, limit=DECOMPRESSED_BYTES_MAX))
@@ -99,7 +101,7 @@ def modern_batch(batch: ConsumedBatch) -> tuple[BatchHeader, memoryview]:
 
 
 def mirrored_batch(view: memoryview, header: BatchHeader) -> bytearray:
-    """The batch for an exact copy: the same but for the producer id, and with it the checksum."""
+    """The batch for an exact copy: unchanged except for the producer id and the checksum."""
     batch = bytearray(view)
     if header.producer_id >= 0 and not header.producer_id & MIRRORED_PRODUCER_BIT:
         producer_id = header.producer_id | MIRRORED_PRODUCER_BIT
@@ -109,7 +111,7 @@ def mirrored_batch(view: memoryview, header: BatchHeader) -> bytearray:
 
 
 def empty_batch(first_offset: int, next_offset: int) -> bytearray:
-    """A batch without records, in the place of offsets that the source does not have any more.
+    """A batch without records, in the place of offsets that the source no longer has.
 
     Offsets within a batch are numbers of 31 bits: a larger gap takes several batches.
     """

@@ -1,8 +1,8 @@
 """Copies with the offsets of the source, to topics of Ottla that this mirror alone writes (`ottla.mirror.name`).
 
 Everything in the log of the source is copied as it is, also open and aborted transactions and their markers. Where the
-source has no record at an offset any more, the copy gets an empty batch. The end of the copy is the position at the
-source: there is nothing else to remember, and a batch that is sent twice is written once.
+source no longer has a record at an offset, the copy gets an empty batch. The end of the copy is the position at the
+source: no other position is stored, and a batch that is sent twice is written once.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ __all__ = ["ExactCopier"]
 
 logger = logging.getLogger("ottla.mirror.copying")
 
-# An idle worker looks for announcements of the driver so often.
+# The interval at which an idle worker looks for announcements of the driver.
 _IDLE_MS = 250
-# Between two fetches that bring few bytes: a request for every record would cost ten times the CPU.
+# The pause between two fetches of few bytes: a request for every record would cost ten times the CPU.
 _PAUSE_MS = 3
 _PRODUCE_TIMEOUT_MS = 30_000
 # The bounds of one partition in a request; the target accepts up to 1,000 batches.
 _BATCHES_MAX = 900
 _BYTES_MAX = 1024 * 1024
-# A broker reads newer versions in a shorter way, which does not look at who writes. A mirror must be refused as soon as
+# A broker has a shorter path for newer versions, which does not check the writer. A mirror must be refused as soon as
 # the topic is no longer its own.
 _PRODUCE_VERSION_MAX = 8
 _ACKS_ALL = -1
@@ -78,15 +78,17 @@ class ExactCopier:
         self._topics = TopicSync(flow, self._source, self._target)
         self._throttle = Throttle(flow.bytes_per_second / flow.tasks)
         self._origins: dict[TopicPartition, Origin] | None = None
-        # Copies without a batch: the first one may begin before the first record that the source still has.
+        # Copies without a batch: their first batch may begin before the first record that the source still has.
         self._empty: set[TopicPartition] = set()
         self._deleted_before: dict[TopicPartition, int] = {}
         self._copies: set[str] = set()
-        # Topics of the target that are ordinary ones, with their ids: one that is made again may be a copy.
+        # The topic ids of the copies whose ends are the positions.
+        self._copy_ids: dict[str, str] = {}
+        # Ordinary topics of the target, with their ids: a topic that is made again may be a copy.
         self._released: dict[str, str] = {}
 
     async def run(self, should_stop: Callable[[], bool]) -> None:
-        """Copies until it is stopped. Raises KafkaError or ClientError; a new copier continues where this one was."""
+        """Copies until it is stopped. Raises KafkaError or ClientError; a new copier resumes the copy."""
         try:
             while not should_stop():
                 await self._ownership.check_when_due()
@@ -116,7 +118,7 @@ class ExactCopier:
                 place: batches for place, batches in waiting.items() if batches and place.topic not in self._released
             }
         if self._deleted_before:
-            # What the source has deleted of its first batch. The driver repeats it later, should this fail.
+            # The records that the source has deleted of its first batch. If this fails, the driver repeats it later.
             before = {
                 place: offset for place, offset in self._deleted_before.items() if place.topic not in self._released
             }
@@ -124,7 +126,7 @@ class ExactCopier:
             self._deleted_before = {}
 
     def _continued(self, batch: ConsumedBatch) -> list[bytearray]:
-        """The batch, behind an empty one if the source has a gap before it."""
+        """The batch, behind an empty batch if the source has a gap before it."""
         place, reader = batch.partition, self._reader
         header, content = modern_batch(batch)
         expected = reader.next[place]
@@ -138,12 +140,12 @@ class ExactCopier:
                 f"{self._flow.name}: the copy of {place} ends at {expected}, within a batch of the source that begins "
                 f"at {header.base_offset}. It is no copy of this topic; delete it and let it be made again."
             )
-        found = []
+        batches = []
         if header.base_offset > expected:
-            found.append(empty_batch(expected, header.base_offset))
-        found.append(mirrored_batch(content, header))
+            batches.append(empty_batch(expected, header.base_offset))
+        batches.append(mirrored_batch(content, header))
         reader.advance(place, header.next_offset)
-        return found
+        return batches
 
     async def _write(self, portions: dict[TopicPartition, bytes]) -> None:
         """Sends the portions to their leaders until all are written."""
@@ -151,19 +153,20 @@ class ExactCopier:
         attempts = 0
         last: Exception | None = None
         while portions:
+            self._check_copies({place.topic for place in portions})
             by_leader: dict[int, dict[TopicPartition, bytes]] = defaultdict(dict)
             for place, portion in portions.items():
                 by_leader[self._target.metadata.leader_of(*place)][place] = portion
             answers = await asyncio.gather(
-                *[self._ask(leader, some) for leader, some in by_leader.items()], return_exceptions=True
+                *[self._ask(leader, led_portions) for leader, led_portions in by_leader.items()], return_exceptions=True
             )
             portions = {}
-            for some, answer in zip(by_leader.values(), answers, strict=True):
+            for led_portions, answer in zip(by_leader.values(), answers, strict=True):
                 if isinstance(answer, BaseException):
                     if not isinstance(answer, ClientError):
                         raise answer
                     last = answer
-                    portions.update(some)
+                    portions.update(led_portions)
                     continue
                 for place, error in answer.items():
                     if error is not None:
@@ -172,7 +175,7 @@ class ExactCopier:
                             continue
                         self._check_retriable(place, error)
                         last = error
-                        portions[place] = some[place]
+                        portions[place] = led_portions[place]
             if portions:
                 if asyncio.get_running_loop().time() >= deadline:
                     assert last is not None
@@ -181,8 +184,15 @@ class ExactCopier:
                 await asyncio.sleep(self._target.settings.backoff_ms(attempts) / 1000)
                 await self._target.refresh(sorted({place.topic for place in portions}))
 
+    def _check_copies(self, topics: set[str]) -> None:
+        """Raises if a copy was deleted and made again: an empty copy accepts a first batch at any offset."""
+        for topic in topics:
+            known, copy_id = self._target.metadata.topics.get(topic), self._copy_ids.get(topic)
+            if known is not None and known.topic_id and copy_id and copy_id != str(known.topic_id):
+                raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, f"{topic} was deleted and made again")
+
     def _release(self, topic: str, reason: str) -> None:
-        """The other topics are copied on: a switch to the target may go topic by topic."""
+        """Stops copying a topic. The other topics are still copied: a switch to the target may go topic by topic."""
         if topic not in self._released:
             logger.warning("%s: %s is not copied: %s", self._flow.name, topic, reason)
             known = self._target.metadata.topics.get(topic)
@@ -220,19 +230,21 @@ class ExactCopier:
 
     # The rules of the reader.
 
-    async def accept(self, found: list[Pair]) -> list[Pair]:
+    async def accept(self, candidates: list[Pair]) -> list[Pair]:
         """Pairs whose topic at the target is a copy of this flow."""
-        for pair in found:
+        for pair in candidates:
             if self._released.get(pair.target.topic, pair.target_topic_id) != pair.target_topic_id:
                 del self._released[pair.target.topic]
-        unknown = {pair.target.topic for pair in found} - self._copies - self._released.keys()
+        unknown = {pair.target.topic for pair in candidates} - self._copies - self._released.keys()
         for topic, is_copy in (await self._topics.exact_copies(unknown)).items():
             if is_copy:
                 self._copies.add(topic)
             else:
                 self._release(topic, f"its ottla.mirror.name is not {self._flow.name}")
-        await self._note_origins([pair for pair in found if pair.target.topic in self._copies])
-        return [pair for pair in found if pair.target.topic in self._copies]
+        await self._note_origins([pair for pair in candidates if pair.target.topic in self._copies])
+        accepted = [pair for pair in candidates if pair.target.topic in self._copies]
+        self._copy_ids = {pair.target.topic: pair.target_topic_id for pair in accepted}
+        return accepted
 
     async def before_new_pairs(self) -> None:
         return
@@ -242,18 +254,18 @@ class ExactCopier:
         if not new:
             return {}
         ends = await Offsets(self._target).numbers([pair.target for pair in new], LATEST)
-        found = {pair.source: ends[pair.target] for pair in new if ends[pair.target] > 0}
+        positions = {pair.source: ends[pair.target] for pair in new if ends[pair.target] > 0}
         empty = [pair.source for pair in new if ends[pair.target] == 0]
         self._empty.update(empty)
         if empty:
             time = EARLIEST if self._flow.starts_at == "earliest" else LATEST
-            found.update(await Offsets(self._source).numbers(empty, time))
-        return found
+            positions.update(await Offsets(self._source).numbers(empty, time))
+        return positions
 
     async def _note_origins(self, pairs: list[Pair]) -> None:
-        """Notes the topic ids of every pair at the target, before its first batch.
+        """Stores the topic ids of every pair at the target, before its first batch.
 
-        A copy of a topic that was deleted and made again cannot be continued, also if no mirror ran meanwhile: the new
+        A copy of a topic that was deleted and made again cannot be continued, even if no mirror ran meanwhile: the new
         topic has other records at the same offsets.
         """
         if self._origins is None:

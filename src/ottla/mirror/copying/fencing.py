@@ -18,9 +18,10 @@ async def fence_workers(flow: FlowSettings, target: Cluster) -> int:
     transactions = Transactions(target)
     prefix = f"{flow.group_id}-"
     ids = [
-        one.transactional_id
-        for one in await transactions.find()
-        if one.transactional_id.startswith(prefix) and one.transactional_id.removeprefix(prefix).isdecimal()
+        transaction.transactional_id
+        for transaction in await transactions.find()
+        if transaction.transactional_id.startswith(prefix)
+        and transaction.transactional_id.removeprefix(prefix).isdecimal()
     ]
     for result in (await transactions.fence(ids)).values():
         if isinstance(result, KafkaError):

@@ -1,4 +1,4 @@
-"""Joins small batches of a partition to one, since every batch costs a request to the target.
+"""Joins small batches of a partition, since every batch costs a request to the target.
 
 Producers that do not linger write batches of one record. Apache Kafka takes one batch of a partition in a request.
 """
@@ -25,7 +25,7 @@ _LIMIT = "max.message.bytes"
 
 
 class SmallBatches:
-    """Knows how large a batch of each topic of the target may be; asks once for a topic with small batches."""
+    """Joins batches up to the limits of the target's topics. The limit of a topic with small batches is read once."""
 
     def __init__(self, target: Cluster) -> None:
         self._target = target
@@ -34,9 +34,9 @@ class SmallBatches:
     async def joined(
         self, batches: list[ConsumedBatch], pairs: Mapping[TopicPartition, Pair]
     ) -> list[list[ConsumedBatch]]:
-        """Groups of neighbours that may become one batch, in order. Markers have an empty view, and join any group."""
+        """Groups of neighbouring batches to be joined, in order. Markers have an empty view, and join any group."""
         groups: list[list[ConsumedBatch]] = []
-        # The batch of the last group that has records, and the size of the group.
+        # The first batch of the last group that has records, and the size of the group.
         like: ConsumedBatch | None = None
         size = 0
         for batch in batches:
@@ -70,8 +70,8 @@ class SmallBatches:
         known = self._limits.get(topic)
         if known is None:
             resource = ConfigResource(ResourceType.TOPIC, topic)
-            found = (await Configs(self._target).describe([resource], keys=[_LIMIT]))[resource]
+            config = (await Configs(self._target).describe([resource], keys=[_LIMIT]))[resource]
             # Without the right to read settings, batches stay as they are.
-            values = [] if isinstance(found, KafkaError) else [one.value for one in found if one.name == _LIMIT]
+            values = [] if isinstance(config, KafkaError) else [entry.value for entry in config if entry.name == _LIMIT]
             known = self._limits[topic] = int(int(values[0]) * _RESERVE) if values and values[0] else 0
         return known

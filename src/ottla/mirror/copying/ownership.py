@@ -16,7 +16,7 @@ _NEWS_SECONDS = 0.2
 
 
 class Ownership:
-    """Without a run id the caller sees to it that the flow has one worker of each number; nothing is checked."""
+    """Without a run id nothing is checked: the caller ensures that the flow has a single worker of every number."""
 
     def __init__(self, flow: FlowSettings, target: Cluster, run_id: str | None) -> None:
         self._run_id = run_id

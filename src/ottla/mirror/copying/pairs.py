@@ -1,7 +1,7 @@
 """Which partitions a worker copies: those of matching topics that exist on both sides.
 
-Every worker finds out by itself, so that no plan has to be distributed: the driver creates topics at the target, and
-the worker whose number the partition hashes to begins to copy it.
+Every worker finds its partitions itself, so that no plan has to be distributed: the driver creates topics at the
+target, and the worker whose number the partition hashes to begins to copy it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class Pair(NamedTuple):
     source: TopicPartition
     target: TopicPartition
     source_topic_id: str
-    """It tells a topic from one of the same name that was deleted before; empty if the cluster has no topic ids."""
+    """Distinguishes a topic from a deleted topic of the same name; empty if the cluster has no topic ids."""
     target_topic_id: str = ""
 
     @property
     def topic_ids(self) -> str:
-        """Noted with a position, which holds for these two topics alone."""
+        """Stored with a position, which is valid for these two topics only."""
         return f"{self.source_topic_id}/{self.target_topic_id}"
 
 
@@ -36,7 +36,7 @@ def is_copied(flow: FlowSettings, topic: str, *, is_internal: bool) -> bool:
     if is_internal or _has_internal_name(flow, topic):
         return False
     if flow.policy.came_from(topic) == flow.target:
-        # A topic that came from the target would go in circles.
+        # A topic that came from the target would be copied in circles.
         return False
     if flow.role:
         return flow.topics.matches(topic)
@@ -57,7 +57,7 @@ def find_pairs(
     worker: int,
     workers: int,
 ) -> list[Pair]:
-    found = []
+    pairs = []
     for topic, info in sorted(source.items()):
         if info.error is not None or not is_copied(flow, topic, is_internal=info.is_internal):
             continue
@@ -67,6 +67,6 @@ def find_pairs(
             continue
         for number in sorted(info.partitions.keys() & copy.partitions.keys()):
             if crc32(f"{topic}-{number}".encode()) % workers == worker:
-                ids = [str(one.topic_id) if one.topic_id else "" for one in (info, copy)]
-                found.append(Pair(TopicPartition(topic, number), TopicPartition(name, number), *ids))
-    return found
+                ids = [str(side.topic_id) if side.topic_id else "" for side in (info, copy)]
+                pairs.append(Pair(TopicPartition(topic, number), TopicPartition(name, number), *ids))
+    return pairs

@@ -11,7 +11,7 @@ from ottla.client.consumer.decode import ConsumedRecord
 __all__ = ["WAY_HEADER", "way_of", "with_way"]
 
 WAY_HEADER = "ottla.mirror.way"
-"""The names of the clusters that a record was in, the first one first, separated by commas."""
+"""The names of the clusters that a record was in, in their order, separated by commas."""
 
 
 def way_of(record: ConsumedRecord) -> list[str]:
@@ -22,7 +22,7 @@ def way_of(record: ConsumedRecord) -> list[str]:
 
 
 def with_way(record: ConsumedRecord, source: str) -> ConsumedRecord:
-    """The record with its way and the source behind it."""
+    """The record with the source appended to its way."""
     way = [*way_of(record), source]
-    others = [header for header in record.headers if header[0] != WAY_HEADER]
-    return record._replace(headers=[*others, (WAY_HEADER, ",".join(way).encode())])
+    other_headers = [header for header in record.headers if header[0] != WAY_HEADER]
+    return record._replace(headers=[*other_headers, (WAY_HEADER, ",".join(way).encode())])

@@ -19,19 +19,19 @@ __all__ = ["FETCH_WAIT_MS", "PairReader", "PairRules"]
 logger = logging.getLogger("ottla.mirror.copying")
 
 FETCH_WAIT_MS = 2_000
-"""How long a broker holds a fetch without data. Data is answered at once, and a fetch of many idle partitions costs."""
+"""How long a broker holds a fetch without data. Data is answered at once; a fetch of many idle partitions is costly."""
 
 _PAIRS_SECONDS = 5.0
-# With a driver that announces changes. Metadata of thousands of partitions is what an idle worker costs.
+# With a driver that announces changes. The metadata of thousands of partitions is the main cost of an idle worker.
 _PAIRS_SECONDS_OF_DRIVEN = 30.0
-# An announced topic may not be known yet to the broker that is asked.
+# The broker that is asked may not know an announced topic yet.
 _LATE_SECONDS = 1.0
 
 
 class PairRules(Protocol):
-    """What the two kinds of copiers decide in their own way."""
+    """The decisions that differ between the two kinds of copiers."""
 
-    async def accept(self, found: list[Pair]) -> list[Pair]:
+    async def accept(self, candidates: list[Pair]) -> list[Pair]:
         """The pairs that this copier may copy, of all that have its number."""
 
     async def before_new_pairs(self) -> None:
@@ -73,7 +73,7 @@ class PairReader:
         self._expects_change = expects_change
 
     def advance(self, place: TopicPartition, offset: int) -> None:
-        """Never back: records before the position are at the target."""
+        """Moves a position forward, never back: records before it are at the target."""
         if self.next[place] < offset:
             self.next[place] = offset
             self.moved.add(place)
@@ -96,10 +96,10 @@ class PairReader:
             # A position that was out of range has moved without a batch.
             self.advance(place, max(offset, self._consumer.position(place)))
         source, target = await asyncio.gather(Topics(self._source).all(), Topics(self._target).all())
-        found = await rules.accept(
+        accepted = await rules.accept(
             find_pairs(self._flow, source, target, worker=self._number, workers=self._flow.tasks)
         )
-        pairs = {pair.source: pair for pair in found}
+        pairs = {pair.source: pair for pair in accepted}
         is_late = self._expects_change and pairs == self.pairs
         self._expects_change = False
         self._due_at = loop.time() + (_LATE_SECONDS if is_late else self._seconds)
@@ -118,16 +118,17 @@ class PairReader:
         logger.info("%s, worker %d: copies %d partitions", self._flow.name, self._number, len(pairs))
 
     async def batches(self, wait_ms: int) -> list[ConsumedBatch]:
-        """The next batches. Those without a record to copy (markers, aborted records) have an empty view.
+        """The next batches. Batches without a record to copy (markers, aborted records) have an empty view.
 
-        A topic that was deleted and made again since the last refresh is not read: its offsets are other ones.
+        A topic that was deleted and made again since the last refresh is not read: its offsets have a new meaning.
         """
         batches = await self._consumer.raw_batches(wait_ms, with_skipped=True)
         replaced = {topic for topic in {batch.partition.topic for batch in batches} if self._was_replaced(topic)}
         if replaced:
             self.refresh_soon()
             for place in {batch.partition for batch in batches if batch.partition in self.pairs}:
-                # If the refresh finds the same topic, since a broker knew an earlier one still, they are read again.
+                # The records are read again if the refresh finds the same topic, because a broker still knew a former
+                # topic of this name.
                 if place.topic in replaced:
                     self._consumer.seek(place, self.next[place])
             batches = [batch for batch in batches if batch.partition.topic not in replaced]

@@ -38,18 +38,18 @@ __all__ = ["Leftover", "OnCopied", "TranslatedCopier"]
 
 logger = logging.getLogger("ottla.mirror.copying")
 
-# An idle worker looks for announcements of the driver so often.
+# The interval at which an idle worker looks for announcements of the driver.
 _IDLE_MS = 250
-# Batches keep the size that they have at the source, which may be larger than a producer's usual ones.
+# Batches keep the size that they have at the source, which may be larger than the usual batches of a producer.
 _REQUEST_BYTES_MAX = 64 * 1024 * 1024
 _BUFFER_BYTES = 64 * 1024 * 1024
 _TRANSACTION_TIMEOUT_MS = 60_000
-# Between two transactions of a flow that has caught up. A transaction has five requests, and a run of the map for each
-# of its partitions: with many partitions the pause is longer.
+# The pause between two transactions of a flow that has caught up. A transaction has five requests, and a run of the map
+# for each of its partitions: with many partitions the pause is longer.
 _PAUSE_MS = 10
 _PAUSE_MS_OF_RUN = 2
 _FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
-# Committed offsets expire (offsets.retention.minutes), also the positions of partitions in which nothing happens.
+# Committed offsets expire (offsets.retention.minutes), also the positions of idle partitions.
 _RENEWAL_SECONDS = 3600.0
 
 
@@ -64,12 +64,12 @@ OnCopied = Callable[[list[tuple[TopicPartition, Run]]], Awaitable[None]]
 
 
 class Leftover(NamedTuple):
-    """What an exact copy lacks after a failover."""
+    """The records that an exact copy lacks after a failover."""
 
     position: int
-    """Offsets of the source from here on."""
+    """Records of the source from this offset on."""
     open_transactions: Mapping[int, int]
-    """Also the records of these producers before the position, from an offset on: the target has aborted them.
+    """Also records of these producers before the position, from an offset on, because the target has aborted them.
 
     The producer ids are those of the copy.
     """
@@ -82,7 +82,7 @@ class Leftover(NamedTuple):
 class TranslatedCopier:
     """Worker `number` of a flow. `run_id` names the run of the mirror to which the flow must belong.
 
-    Where Connect sees to it that a task runs once, the transactional id is that of the task, and there is no run id.
+    Where Connect ensures that a task runs only once, the transactional id is that of the task, and there is no run id.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class TranslatedCopier:
             self._source,
             self._target,
             ConsumerSettings(
-                # A flow of a failback may find a source that has lost records: what is there is copied.
+                # The source of a failback flow may have lost records: the remaining records are copied.
                 auto_offset_reset=flow.starts_at if flow.role else "none",
                 auto_commit=False,
                 read_committed=True,
@@ -135,13 +135,13 @@ class TranslatedCopier:
         self._is_open = False
         self._begun_at = 0.0
         self._commit_at = 0.0
-        # Before this time a transaction is not committed merely because there is nothing more to read.
+        # The earliest time at which a transaction is committed only because there is nothing more to read.
         self._paced_at = 0.0
         self._small = SmallBatches(self._target)
         self._renewal_at = 0.0
 
     async def run(self, should_stop: Callable[[], bool]) -> None:
-        """Copies until it is stopped. Raises KafkaError or ClientError; a new copier continues where this one was.
+        """Copies until it is stopped. Raises KafkaError or ClientError; a new copier resumes the copy.
 
         Raises MirrorError if another mirror does the same work.
         """
@@ -169,7 +169,7 @@ class TranslatedCopier:
             await asyncio.gather(self._source.close(), self._target.close())
 
     def _may_have_timed_out(self) -> bool:
-        """A transaction that was open for too long is ended by the target, in the same way as by another mirror."""
+        """The target ends a transaction that is open for too long, with the same error as after another mirror."""
         seconds = asyncio.get_running_loop().time() - self._begun_at
         return self._is_open and seconds * 1000 >= _TRANSACTION_TIMEOUT_MS
 
@@ -189,7 +189,7 @@ class TranslatedCopier:
         for batches in await self._small.joined(await self._read(wait_ms), reader.pairs):
             await self._copy(batches)
         if self._is_open and reader.has_caught_up:
-            # Nothing is left to wait for.
+            # All records are read, so the commit does not have to wait for more.
             self._commit_at = min(self._commit_at, self._paced_at)
         if self._is_open and loop.time() >= self._commit_at:
             await self._commit()
@@ -211,14 +211,14 @@ class TranslatedCopier:
         return []
 
     async def _deleted_before(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The first offsets of partitions that begin behind the position. Raises if one ends before its position."""
+        """The first offsets of partitions that begin behind their position. Raises if a partition ends before it."""
         places = list(positions)
         ends = await Offsets(self._source).find(dict.fromkeys(places, LATEST))
         starts = await Offsets(self._source).find(dict.fromkeys(places, EARLIEST))
-        found = {}
+        new_starts = {}
         for place, position in positions.items():
             end, start = ends[place], starts[place]
-            # A partition without a leader is waited for when it is read.
+            # Reading waits for a partition without a leader.
             if not isinstance(end, KafkaError) and end.offset < position:
                 raise self._lost_records(place, position)
             if not isinstance(start, KafkaError) and start.offset > position:
@@ -230,8 +230,8 @@ class TranslatedCopier:
                     start.offset - 1,
                     start.offset,
                 )
-                found[place] = start.offset
-        return found
+                new_starts[place] = start.offset
+        return new_starts
 
     def _lost_records(self, place: TopicPartition, position: int) -> MirrorError:
         return MirrorError(
@@ -245,7 +245,7 @@ class TranslatedCopier:
         loop = asyncio.get_running_loop()
         size = sum(len(batch.view) for batch in batches)
         if self._is_open and loop.time() + self._throttle.delay(size) >= self._commit_at:
-            # Before the position moves: it is committed with the records before it.
+            # Before the position moves, because the position is committed with the records before it.
             await self._commit()
         await self._throttle.pass_on(size)
         try:
@@ -286,8 +286,8 @@ class TranslatedCopier:
         begun_at = asyncio.get_running_loop().time()
         reader, topic = self._reader, map_topic(self._flow.source)
         sent, self._sent = self._sent, []
-        base_offsets = [offset for offset, _ in await asyncio.gather(*[one.done for one in sent])]
-        self._check_copies({reader.pairs[one.source] for one in sent})
+        base_offsets = [offset for offset, _ in await asyncio.gather(*[batch.done for batch in sent])]
+        self._check_copies({reader.pairs[batch.source] for batch in sent})
         for place, origin in self._origins.items():
             await self._producer.send(topic, origin.value(), key=origin.key(place), partition=0)
         runs = _runs(sent, base_offsets)
@@ -309,7 +309,7 @@ class TranslatedCopier:
             await self._on_copied(runs)
 
     def _check_copies(self, pairs: set[Pair]) -> None:
-        """Raises if a copy was deleted and made again while records were sent: the new one has to begin at the start.
+        """Raises if a copy was deleted and made again while records were sent: the new copy begins at the start.
 
         The transaction is aborted by the next copier.
         """
@@ -321,39 +321,39 @@ class TranslatedCopier:
 
     # The rules of the reader.
 
-    async def accept(self, found: list[Pair]) -> list[Pair]:
-        return found
+    async def accept(self, candidates: list[Pair]) -> list[Pair]:
+        return candidates
 
     async def before_new_pairs(self) -> None:
         await self._commit()
 
     async def find_positions(self, new: list[Pair]) -> dict[TopicPartition, int]:
-        """The committed position, the one that the map knows, or the place where a flow without either begins."""
+        """The committed positions, else the positions of the map, else the starts of partitions without either."""
         if not new:
             return {}
         committed = await Groups(self._target).offsets(self._flow.group_id, [pair.target for pair in new], stable=True)
-        found: dict[TopicPartition, int] = {}
+        positions: dict[TopicPartition, int] = {}
         unknown = []
         for pair in new:
             entry = committed.get(pair.target)
             if entry is not None and entry.metadata in ("", pair.topic_ids):
-                found[pair.source] = entry.offset
+                positions[pair.source] = entry.offset
             else:
                 unknown.append(pair)
         replaced = {pair.source for pair in unknown if pair.target in committed}
         empty = await self._empty_copies([pair for pair in unknown if pair.source not in replaced])
         mapped = [pair for pair in unknown if pair.source not in replaced | empty]
         if mapped:
-            # Also for a copier that runs: a pair that was away for long comes back without a committed offset.
+            # Also in a running copier: a pair that was gone for long comes back without a committed offset.
             by_map = await self._positions_of_map(mapped, replaced)
-            found.update(by_map)
+            positions.update(by_map)
             unknown = [pair for pair in unknown if pair.source not in by_map]
-        if found and not self._flow.role:
-            found.update(await self._deleted_before(found))
-        found.update(await self._starts(unknown, replaced))
-        # Origins of known positions as well: they are needed once the committed offset has expired.
-        self._origins.update({pair.source: Origin(found[pair.source], pair.topic_ids) for pair in new})
-        return found
+        if positions and not self._flow.role:
+            positions.update(await self._deleted_before(positions))
+        positions.update(await self._starts(unknown, replaced))
+        # Origins of known positions as well: they are needed after the committed offset has expired.
+        self._origins.update({pair.source: Origin(positions[pair.source], pair.topic_ids) for pair in new})
+        return positions
 
     async def _empty_copies(self, pairs: list[Pair]) -> set[TopicPartition]:
         """Partitions of the source whose copies are new: they begin at the start, whatever the map says.
@@ -368,22 +368,22 @@ class TranslatedCopier:
         }
 
     async def _positions_of_map(self, pairs: list[Pair], replaced: set[TopicPartition]) -> dict[TopicPartition, int]:
-        """Positions whose committed offsets have expired. Adds to `replaced` what was deleted and made again."""
+        """Positions by the map, for expired committed offsets. Adds partitions that were made again to `replaced`."""
         reader = MapReader(self._target, self._flow.source)
         try:
             await reader.refresh()
         finally:
             await reader.close()
-        found = {}
+        positions = {}
         for pair in pairs:
             origin = reader.origins.get(pair.source)
             if origin is None:
                 continue
             if origin.topic_ids == pair.topic_ids:
-                found[pair.source] = max(origin.start, reader.maps[pair.source].source_end)
+                positions[pair.source] = max(origin.start, reader.maps[pair.source].source_end)
             else:
                 replaced.add(pair.source)
-        return found
+        return positions
 
     async def _starts(self, pairs: list[Pair], replaced: set[TopicPartition]) -> dict[TopicPartition, int]:
         for pair in pairs:
@@ -395,12 +395,12 @@ class TranslatedCopier:
                 )
         is_earliest = self._flow.starts_at == "earliest"
         times = {pair.source: EARLIEST if is_earliest or pair.source in replaced else LATEST for pair in pairs}
-        found = {}
+        starts = {}
         for place, start in (await Offsets(self._source).find(times)).items() if times else ():
             if isinstance(start, Exception):
                 raise start
-            found[place] = start.offset
-        return found
+            starts[place] = start.offset
+        return starts
 
 
 def _pause_seconds(runs: int) -> float:
@@ -410,9 +410,9 @@ def _pause_seconds(runs: int) -> float:
 def _runs(sent: list[_Sent], base_offsets: list[int]) -> list[tuple[TopicPartition, Run]]:
     """The runs of the offset map for batches that were appended at these offsets."""
     runs: dict[TopicPartition, list[Run]] = {}
-    for one, base_offset in zip(sent, base_offsets, strict=True):
-        of_partition = runs.setdefault(one.source, [])
-        for first, count in one.ranges:
+    for batch, base_offset in zip(sent, base_offsets, strict=True):
+        of_partition = runs.setdefault(batch.source, [])
+        for first, count in batch.ranges:
             last = of_partition[-1] if of_partition else None
             if (
                 last is not None

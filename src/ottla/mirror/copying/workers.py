@@ -33,9 +33,9 @@ async def copy_forever(
     run_id: str | None = None,
     leftovers: Mapping[TopicPartition, Leftover] | None = None,
 ) -> None:
-    """A cluster that cannot be reached is waited for, for hours if need be.
+    """Copies until it is stopped, and waits for clusters that cannot be reached, for hours if need be.
 
-    Raises MirrorError if another mirror does the same work, or the settings do not fit what is there; FlowEnded if the
+    Raises MirrorError if another mirror does the same work, or the settings do not fit the clusters; FlowEnded if the
     flow was failed over.
     """
     pause = _PAUSE_SECONDS
@@ -65,16 +65,16 @@ async def _sleep(seconds: float, should_stop: Callable[[], bool]) -> None:
 def run_on_spark(context: SparkContext, flow: FlowSettings, number: int, group: str, run_id: str) -> None:
     """One worker as a job of one long task. `group` is the job group by which jobs can be cancelled.
 
-    Each worker is a job of its own, so that one that cannot go on is heard of at once. Raises MirrorError.
+    Each worker is a job of its own, so that the failure of a worker is reported at once. Raises MirrorError.
     """
     context.setJobGroup(group, f"mirror {flow.name}, worker {number}", interruptOnCancel=True)
 
     def work(numbers: Iterable[int]) -> Iterator[tuple[str, bool]]:
-        for one in numbers:
+        for worker in numbers:
             try:
-                asyncio.run(copy_forever(flow, one, lambda: False, run_id))
+                asyncio.run(copy_forever(flow, worker, lambda: False, run_id))
             except MirrorError as error:
-                # As a result: Spark would start a task that fails again, against the mirror that has taken over.
+                # Returned as a result: Spark would restart a failed task, against the mirror that has taken over.
                 yield str(error), isinstance(error, FlowEnded)
 
     for reason, has_ended in context.parallelize([number], 1).mapPartitions(work).collect():

@@ -1,8 +1,8 @@
-"""Compares what two clusters have: counts and checksums of every partition.
+"""Compares the records of two clusters: counts and checksums of every partition.
 
-An exact copy has the batches of the source: their content is compared without opening them. Where it differs (one side
-has compacted, or an old format was converted), and for translated copies, records are compared one by one, as a
-`read_committed` consumer sees them.
+An exact copy has the batches of the source: their content is compared without opening them. Where the content differs
+(one side has compacted, or an old format was converted), and for translated copies, records are compared one by one, as
+a `read_committed` consumer sees them.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ async def compare_partitions(
     flow: FlowSettings, source: Cluster, target: Cluster, topics: set[str] | None = None
 ) -> AsyncIterator[Comparison]:
     """All partitions of the flow, or those of some topics; in order."""
-    ranges = [one for one in await _ranges(flow, source, target) if topics is None or one.source.topic in topics]
+    ranges = [span for span in await _ranges(flow, source, target) if topics is None or span.source.topic in topics]
     gate = asyncio.Semaphore(_AT_ONCE)
 
-    async def compare(one: _Range) -> Comparison:
+    async def compare(span: _Range) -> Comparison:
         async with gate:
-            return await _compare(flow, source, target, one)
+            return await _compare(flow, source, target, span)
 
-    tasks = [asyncio.ensure_future(compare(one)) for one in ranges]
+    tasks = [asyncio.ensure_future(compare(span)) for span in ranges]
     try:
         for task in tasks:
             yield await task
@@ -89,48 +89,48 @@ async def compare_partitions(
 
 async def _ranges(flow: FlowSettings, source: Cluster, target: Cluster) -> list[_Range]:
     progress = await find_progress(flow, source, target)
-    places = [one.pair.source for one in progress]
-    copies = [one.pair.target for one in progress]
+    places = [pair_progress.pair.source for pair_progress in progress]
+    copies = [pair_progress.pair.target for pair_progress in progress]
     starts = await Offsets(source).numbers(places, EARLIEST)
     target_starts = await Offsets(target).numbers(copies, EARLIEST)
     stable = await Offsets(source).numbers(places, LATEST, committed=True)
-    found = []
+    ranges = []
     if flow.offset_mode is OffsetMode.EXACT:
         target_stable = await Offsets(target).numbers(copies, LATEST, committed=True)
-        for one in progress:
-            place, copy = one.pair.source, one.pair.target
+        for pair_progress in progress:
+            place, copy = pair_progress.pair.source, pair_progress.pair.target
             start = max(starts[place], target_starts[copy])
             end = min(stable[place], target_stable[copy])
-            found.append(_Range(place, copy, start, max(start, end), start, max(start, end)))
-        return found
+            ranges.append(_Range(place, copy, start, max(start, end), start, max(start, end)))
+        return ranges
     reader = MapReader(target, flow.source)
     try:
         await reader.refresh()
     finally:
         await reader.close()
-    for one in progress:
-        place, copy = one.pair.source, one.pair.target
+    for pair_progress in progress:
+        place, copy = pair_progress.pair.source, pair_progress.pair.target
         offsets = reader.maps[place]
         first = offsets.translate(starts[place])
         end = offsets.source_end
-        found.append(
+        ranges.append(
             _Range(place, copy, starts[place], max(end, starts[place]), first or 0, max(offsets.target_end, first or 0))
         )
-    return found
+    return ranges
 
 
-async def _compare(flow: FlowSettings, source: Cluster, target: Cluster, one: _Range) -> Comparison:
+async def _compare(flow: FlowSettings, source: Cluster, target: Cluster, span: _Range) -> Comparison:
     is_exact = flow.offset_mode is OffsetMode.EXACT
     if is_exact:
-        ours = await _digest_batches(source, one.source, one.start, one.end)
-        theirs = await _digest_batches(target, one.target, one.target_start, one.target_end)
+        ours = await _digest_batches(source, span.source, span.start, span.end)
+        theirs = await _digest_batches(target, span.target, span.target_start, span.target_end)
     if not is_exact or ours != theirs:
-        ours = await _digest_records(source, one.source, one.start, one.end, with_offsets=is_exact)
-        theirs = await _digest_records(target, one.target, one.target_start, one.target_end, with_offsets=is_exact)
+        ours = await _digest_records(source, span.source, span.start, span.end, with_offsets=is_exact)
+        theirs = await _digest_records(target, span.target, span.target_start, span.target_end, with_offsets=is_exact)
     return Comparison(
-        one.source.topic,
-        one.source.partition,
-        one.end,
+        span.source.topic,
+        span.source.partition,
+        span.end,
         ours.records,
         theirs.records,
         f"{ours.checksum:08x}",
@@ -139,7 +139,7 @@ async def _compare(flow: FlowSettings, source: Cluster, target: Cluster, one: _R
 
 
 async def _digest_batches(cluster: Cluster, place: TopicPartition, start: int, end: int) -> _Digest:
-    """Of whole batches, with markers and aborted records. Their producers differ, so the header is left out."""
+    """The digest of whole batches, with markers and aborted records, without headers: the producer ids differ."""
     digest = _Digest()
     settings = ConsumerSettings(auto_offset_reset="earliest", auto_commit=False, keeps_control_batches=True)
     async with Consumer(cluster, settings) as consumer:

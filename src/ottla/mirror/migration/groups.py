@@ -1,4 +1,4 @@
-"""Groups change the cluster one after another, while the mirror runs; and back."""
+"""Switches groups to the target one after another, while the mirror runs; and back."""
 
 from __future__ import annotations
 
@@ -42,17 +42,19 @@ async def find_groups(flow: FlowSettings, source: Cluster, target: Cluster) -> l
     try:
         await translator.refresh()
         listed = await Groups(source).find()
-        names = flow.groups.select(one.group_id for one in listed if one.type.lower() not in ("share", "streams"))
-        found = []
+        names = flow.groups.select(group.group_id for group in listed if group.type.lower() not in ("share", "streams"))
+        group_places = []
         for name in names:
             wanted = await _translated(flow, translator, source, name)
             if not wanted:
                 continue
             present = await Groups(target).offsets(name, list(wanted))
-            moved = sum(place in present and present[place].offset >= one.offset for place, one in wanted.items())
+            moved = sum(
+                place in present and present[place].offset >= committed.offset for place, committed in wanted.items()
+            )
             members = [await _members(cluster, name) for cluster in (source, target)]
-            found.append(GroupPlace(name, members[0], members[1], len(wanted), moved))
-        return found
+            group_places.append(GroupPlace(name, members[0], members[1], len(wanted), moved))
+        return group_places
     finally:
         await translator.close()
 
@@ -65,17 +67,17 @@ async def _members(cluster: Cluster, group: str) -> int:
 async def _translated(
     flow: FlowSettings, translator: Translator, source: Cluster, group: str
 ) -> dict[TopicPartition, CommittedOffset]:
-    found = {}
+    translated = {}
     for place, committed in (await Groups(source).offsets(group)).items():
         offset = translator.translate(place, committed.offset)
         if offset is not None:
             copy = TopicPartition(flow.policy.target_name(flow.source, place.topic), place.partition)
-            found[copy] = CommittedOffset(offset, metadata=committed.metadata)
-    return found
+            translated[copy] = CommittedOffset(offset, metadata=committed.metadata)
+    return translated
 
 
 class GroupSwitch:
-    """Moves groups. `say` gets sentences for the operator."""
+    """Moves groups. `say` is called with sentences for the operator."""
 
     def __init__(
         self, flow: FlowSettings, source: Cluster, target: Cluster, say: Callable[[str], None], *, seconds: float
@@ -87,7 +89,7 @@ class GroupSwitch:
         self._seconds = seconds
 
     async def switch(self, group: str) -> int:
-        """The group continues at the target. Returns the number of its partitions. Raises MirrorError."""
+        """Switches the group to the target. Returns the number of its partitions. Raises MirrorError."""
         flow = self._flow
         await self._wait_until_idle(self._source, flow.source, group)
         await self._wait_until_copied(group)
@@ -104,7 +106,7 @@ class GroupSwitch:
     async def _starts_of_empty_copies(
         self, translator: Translator, group: str, known: Collection[TopicPartition]
     ) -> dict[TopicPartition, CommittedOffset]:
-        """Offsets in copies that have no record yet. Raises if a copy is missing: the group would skip or repeat."""
+        """Offsets in copies without a record. Raises if a copy is missing: the group would skip or repeat records."""
         flow = self._flow
         topics = await Topics(self._source).all()
         empty = {}
@@ -122,11 +124,13 @@ class GroupSwitch:
         return {copy: CommittedOffset(start, metadata=empty[copy]) for copy, start in starts.items()}
 
     async def switch_back(self, group: str) -> int:
-        """The group returns to the source, behind the records that it has read at the target."""
+        """Returns the group to the source, behind the records that it has read at the target."""
         flow = self._flow
         await self._check_that_flow_runs()
         await self._wait_until_idle(self._target, flow.target, group)
-        ends = {one.pair.source: one.end for one in await find_progress(flow, self._source, self._target)}
+        ends = {
+            progress.pair.source: progress.end for progress in await find_progress(flow, self._source, self._target)
+        }
         offsets = {}
         reader = MapReader(self._target, flow.source)
         try:
@@ -185,9 +189,10 @@ class GroupSwitch:
         while True:
             committed = await Groups(self._source).offsets(group)
             behind = {
-                one.pair.source: committed[one.pair.source].offset - one.position
-                for one in await find_progress(self._flow, self._source, self._target)
-                if one.pair.source in committed and one.position < min(committed[one.pair.source].offset, one.end)
+                progress.pair.source: committed[progress.pair.source].offset - progress.position
+                for progress in await find_progress(self._flow, self._source, self._target)
+                if progress.pair.source in committed
+                and progress.position < min(committed[progress.pair.source].offset, progress.end)
             }
             if not behind:
                 return

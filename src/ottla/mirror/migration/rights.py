@@ -1,6 +1,6 @@
 """Rights, quotas and users of a cluster, for another cluster.
 
-Passwords cannot be copied: a cluster tells which users have SCRAM credentials, and never the credentials.
+Passwords cannot be copied: a cluster lists the users with SCRAM credentials, but never the credentials.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class CopiedRights:
 
 
 async def copy_rights(source: Cluster, target: Cluster, *, dry_run: bool) -> CopiedRights:
-    """Copies what is missing at the target. With `dry_run` it only counts."""
+    """Copies the ACLs and quotas that the target lacks. With `dry_run` it only counts them."""
     done = CopiedRights()
     await _copy_acls(source, target, done, dry_run=dry_run)
     await _copy_quotas(source, target, done, dry_run=dry_run)
@@ -53,8 +53,8 @@ async def _copy_acls(source: Cluster, target: Cluster, done: CopiedRights, *, dr
         results = await Acls(target).create_each(missing) if missing and not dry_run else {}
     except KafkaError as error:
         done.acls = 0
-        what = "has no authorizer" if error.code is ErrorCode.SECURITY_DISABLED else f"refuses them: {error}"
-        done.not_copied.append(f"{len(wanted)} ACLs are not copied: the target {what}.")
+        reason = "has no authorizer" if error.code is ErrorCode.SECURITY_DISABLED else f"refuses them: {error}"
+        done.not_copied.append(f"{len(wanted)} ACLs are not copied: the target {reason}.")
         return
     for acl, refusal in results.items():
         if refusal is not None:
@@ -79,7 +79,7 @@ async def _copy_quotas(source: Cluster, target: Cluster, done: CopiedRights, *, 
         for entity, refusal in (await Quotas(target).alter({**changes})).items():
             if refusal is not None:
                 done.quotas -= 1
-                name = ", ".join(f"{kind} {who or 'default'}" for kind, who in entity)
+                name = ", ".join(f"{kind} {entity_name or 'default'}" for kind, entity_name in entity)
                 done.not_copied.append(f"The quotas of {name} are not copied: {refusal}.")
 
 

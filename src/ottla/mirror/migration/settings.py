@@ -18,8 +18,8 @@ _DEFAULTS = {
     "refresh.groups.interval.seconds": "10",
     "emit.heartbeats.enabled": "false",
     "sync.topic.acls.enabled": "false",
-    # Other than with a mirror, timestamps and unclean elections follow. The number of in-sync replicas does not, since
-    # the new cluster may have fewer brokers.
+    # Unlike a mirror, a migration copies the settings of timestamps and unclean elections. The number of in-sync
+    # replicas is not copied, since the new cluster may have fewer brokers.
     "config.properties.exclude": (
         r"follower\.replication\.throttled\.replicas, leader\.replication\.throttled\.replicas, "
         r"min\.insync\.replicas"

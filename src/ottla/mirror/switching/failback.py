@@ -86,7 +86,7 @@ class Failback:
                 f"{self.flow.name} is {state.phase.value}: there is nothing to bring back before a failover is done."
             )
         if state.phase is Phase.FAILING_BACK:
-            # What is behind these records may have come back already.
+            # Later records may have come back already.
             missing = _left_behind(state)
         else:
             missing = await find_missing(self.flow, self._source, state.partings)
@@ -94,7 +94,7 @@ class Failback:
         return SwitchReport(self.flow.name, state.phase.value, not_copied=missing, new_topics=sorted(new))
 
     async def run(self) -> SwitchReport:
-        """All steps. Those that a killed command has done find nothing to do. Raises MirrorError and the like."""
+        """Runs all steps. Steps that a killed command has done find nothing to do. Raises MirrorError and the like."""
         self._on_step("verify")
         report = await self.verify()
         state = await self._begin(report)
@@ -125,20 +125,20 @@ class Failback:
         await asyncio.gather(self._source.close(), self._target.close())
 
     async def _begin(self, report: SwitchReport) -> FlowState:
-        """Notes what the source has, and how records go back: this holds for repeated commands as well."""
+        """Stores the ends of the source and the mode of the return, which hold for repeated commands as well."""
         state = await self._states.read()
         if state.phase is Phase.FAILING_BACK:
             if state.return_mode == OffsetMode.EXACT.value:
                 await self._own_source(state)
             return await self._states.change(lambda state: state.enter(Phase.FAILING_BACK, self._run_id))
         mode = await self._choose_mode(state, report)
-        ends = {(one.topic, one.partition): one.end_offset for one in report.not_copied}
+        ends = {(missing.topic, missing.partition): missing.end_offset for missing in report.not_copied}
         partings: dict[str, Mapping[int, Parting]] = {
             topic: {
                 number: replace(parting, source_end=ends.get((topic, number), parting.source_position))
-                for number, parting in some.items()
+                for number, parting in by_number.items()
             }
-            for topic, some in state.partings.items()
+            for topic, by_number in state.partings.items()
         }
         if self._brings_new_topics:
             # All of their records were written at the target.
@@ -195,15 +195,15 @@ class Failback:
         else:
             await fence_workers(flow, self._target)
             await TopicSync(flow, self._source, self._target).refresh()
-        # Up to here: a client that still writes at the source would let this go on for ever.
+        # The copy ends here: with a client that still writes at the source it would go on for ever.
         ends = {
-            TopicPartition(one.topic, one.partition): one.end_offset
-            for one in await find_missing(flow, self._source, {})
+            TopicPartition(missing.topic, missing.partition): missing.end_offset
+            for missing in await find_missing(flow, self._source, {})
         }
 
         async def has_all() -> bool:
             progress = await find_progress(flow, self._source, self._target, is_complete=True)
-            return all(one.position >= ends.get(one.pair.source, 0) for one in progress)
+            return all(partition.position >= ends.get(partition.pair.source, 0) for partition in progress)
 
         await copy_until(flow, self._run_id, has_all, leftovers)
         await fence_workers(flow, self._target)
@@ -223,11 +223,13 @@ class Failback:
             await set_positions(back, self._target, self._source, starts)
 
     async def _has_returned(self, back: FlowSettings) -> bool:
-        return not any(one.missing for one in await find_progress(back, self._target, self._source, is_complete=True))
+        return not any(
+            progress.missing for progress in await find_progress(back, self._target, self._source, is_complete=True)
+        )
 
     async def _stop(self, back: FlowSettings) -> None:
         flow = self.flow
-        pairs = [one.pair for one in await find_progress(back, self._target, self._source, is_complete=True)]
+        pairs = [progress.pair for progress in await find_progress(back, self._target, self._source, is_complete=True)]
         if back.offset_mode is OffsetMode.TRANSLATED:
             # Committed records behind the first record of an open transaction are not copied before it ends.
             await self._wait_for_transactions([pair.source for pair in pairs])
@@ -242,12 +244,12 @@ class Failback:
         await self._wait_for_transactions([pair.source for pair in pairs])
         await copy_until(back, self._run_id, lambda: self._has_returned(back))
         await release(back, [pair.target for pair in pairs])
-        for one in await find_progress(back, self._target, self._source, is_complete=True):
-            if one.position != one.end:
-                raise MirrorError(f"{one.pair.source} was written after the stop; repeat the command.")
+        for progress in await find_progress(back, self._target, self._source, is_complete=True):
+            if progress.position != progress.end:
+                raise MirrorError(f"{progress.pair.source} was written after the stop; repeat the command.")
 
     async def _wait_for_transactions(self, places: list[TopicPartition]) -> None:
-        """Transactions of clients of the target end with a marker, before which nothing behind them is complete."""
+        """Waits for the markers of open transactions at the target: nothing behind these transactions is complete."""
         deadline = asyncio.get_running_loop().time() + _TRANSACTION_SECONDS
         while still_open := await open_transactions(self._target, places, mirrored=False):
             if asyncio.get_running_loop().time() > deadline:
@@ -261,11 +263,12 @@ class Failback:
     # Switch.
 
     async def _finish(self, state: FlowState, back: FlowSettings) -> FlowState:
-        """The flow may run again. Records that came back are not copied to the target a second time."""
+        """Lets the flow run again, without copying the records that came back to the target a second time."""
         partings: dict[str, dict[int, Parting]] = defaultdict(dict)
         if back.offset_mode is OffsetMode.TRANSLATED:
             places = [
-                one.pair.target for one in await find_progress(back, self._target, self._source, is_complete=True)
+                progress.pair.target
+                for progress in await find_progress(back, self._target, self._source, is_complete=True)
             ]
             ends = await Offsets(self._source).numbers(places, LATEST) if places else {}
             for place, end in ends.items():
@@ -278,39 +281,39 @@ class Failback:
 
     def _instructions(self, mode: OffsetMode, report: SwitchReport) -> list[str]:
         flow = self.flow
-        said = [
+        instructions = [
             f"Clients use {flow.source} again: set bootstrap.servers = "
             f"{addresses(flow.source_client.bootstrap_servers)}, with the login and the topics of {flow.source}."
         ]
         if flow.offset_mode is OffsetMode.EXACT and mode is OffsetMode.TRANSLATED:
-            said.append(
+            instructions.append(
                 f"Offsets differ now: delete the copies at {flow.target} before the mirror is started again, and it "
                 "makes them from the beginning."
             )
         if report.new_topics:
-            said.append(
+            instructions.append(
                 f"These topics were created at {flow.target} after the failover and stay there: "
                 f"{', '.join(report.new_topics)}."
             )
         if report.busy_groups:
-            said.append(
+            instructions.append(
                 f"These groups have members at {flow.source} already and keep their offsets: "
                 f"{', '.join(report.busy_groups)}."
             )
         if report.repeating_groups:
-            said.append(
+            instructions.append(
                 f"These groups have not read all records that {flow.source} had left behind, and read some others "
                 f"twice: {', '.join(report.repeating_groups)}."
             )
-        said.append("The mirror may be started again: ottla mirror FILE")
-        return said
+        instructions.append("The mirror may be started again: ottla mirror FILE")
+        return instructions
 
 
 def _left_behind(state: FlowState) -> list[RecordRange]:
-    found = []
+    ranges = []
     for topic, partings in sorted(state.partings.items()):
         for number, parting in sorted(partings.items()):
             first = min([parting.source_position, *parting.open_transactions.values()])
             if parting.source_end > first:
-                found.append(RecordRange(topic, number, first, parting.source_end))
-    return found
+                ranges.append(RecordRange(topic, number, first, parting.source_end))
+    return ranges

@@ -5,7 +5,7 @@
     translate  commit the offsets of groups at the target
     switch     say what clients have to do
 
-Every step may be repeated. The state of the flow says from where: a command that was killed is run again. Only the
+Every step may be repeated: a command that was killed is run again, and continues from the state of the flow. Only the
 target is needed, because the source may be lost.
 """
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from ottla.client.admin.groups import Groups
@@ -22,11 +22,13 @@ from ottla.client.admin.offsets import EARLIEST, LATEST, Offsets
 from ottla.client.admin.topics import Topics
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
+from ottla.client.metadata import TopicInfo
 from ottla.mirror.copying.fencing import fence_workers
 from ottla.mirror.copying.pairs import is_copied
 from ottla.mirror.groups import IDLE_GROUP_STATES, GroupSync
 from ottla.mirror.messages import Checkpoint
 from ottla.mirror.names import HEARTBEATS_TOPIC
+from ottla.mirror.offset_map import MapReader, map_topic
 from ottla.mirror.settings import FlowSettings, MirrorError, OffsetMode
 from ottla.mirror.state import FlowState, FlowStates, Parting, Phase
 from ottla.mirror.switching.release import end_open_transactions, open_transactions, release
@@ -38,7 +40,7 @@ from ottla.model.ids import TopicPartition
 __all__ = ["Failover", "addresses", "find_missing", "is_parted"]
 
 SOURCE_SECONDS = 15.0
-"""A source that does not answer for so long is lost."""
+"""A source without an answer for this time counts as lost."""
 
 Partings = dict[str, dict[int, Parting]]
 
@@ -49,7 +51,7 @@ class Failover:
     def __init__(self, flow: FlowSettings, on_step: Callable[[str], None] = lambda _: None) -> None:
         self.flow = flow
         self._on_step = on_step
-        # A source that is lost is given up soon.
+        # With a short time-out, so that a lost source is given up soon.
         impatient = replace(flow.source_client, bootstrap_timeout_ms=int(SOURCE_SECONDS * 1000))
         self._source = Cluster(impatient)
         self._target = Cluster(flow.target_client)
@@ -72,7 +74,7 @@ class Failover:
         return report
 
     async def verify_copied(self) -> SwitchReport:
-        """Raises MirrorError unless the target has everything: for a switch while the source is there.
+        """Raises MirrorError unless the target has everything: for a switch while the source is available.
 
         A switch that has begun is not refused, because nothing is copied any more.
         """
@@ -91,7 +93,7 @@ class Failover:
                 "behind their first records is not copied: stop the producers, or end the transactions with "
                 "`ottla transactions abort`, and repeat the command."
             )
-        if missing := sum(one.offsets for one in report.not_copied):
+        if missing := sum(uncopied.offsets for uncopied in report.not_copied):
             raise MirrorError(
                 f"{missing} offsets of {source} are not copied yet. Stop the producers there, wait until "
                 "`ottla migrate report` shows no lag, and repeat the command."
@@ -99,7 +101,7 @@ class Failover:
         return report
 
     async def run(self, *, only_if_copied: bool = False) -> SwitchReport:
-        """All steps, or those that are left. Raises MirrorError, KafkaError or ClientError."""
+        """Runs all steps that are left. Raises MirrorError, KafkaError or ClientError."""
         self._on_step("verify")
         report = await (self.verify_copied() if only_if_copied else self.verify())
         state = await self._states.read()
@@ -125,37 +127,66 @@ class Failover:
             raise MirrorError(f"{self.flow.name}: a failback has begun; finish it with `ottla mirror failback`.")
 
     async def _find_partings(self) -> Partings:
-        """Where the sides part now, from the target alone."""
+        """The positions at which the sides part now, from the target alone."""
         positions = await (self._copied_ends() if self._is_exact else self._committed_positions())
         ends = await Offsets(self._target).numbers(positions, LATEST)
         cut_off = (
             await open_transactions(self._target, positions, mirrored=True) if self._is_exact and positions else {}
         )
-        found: Partings = defaultdict(dict)
+        partings: Partings = defaultdict(dict)
         for copy, position in positions.items():
             topic = self.flow.policy.source_name(self.flow.source, copy.topic)
             if topic is None or _is_heartbeat(topic):
                 continue
-            found[topic][copy.partition] = Parting(position, ends[copy], cut_off.get(copy, {}))
-        return dict(found)
+            partings[topic][copy.partition] = Parting(position, ends[copy], cut_off.get(copy, {}))
+        return dict(partings)
 
     async def _committed_positions(self) -> dict[TopicPartition, int]:
         committed = await Groups(self._target).offsets(self.flow.group_id, stable=True)
         present = await Topics(self._target).all()
-        return {
+        positions = {
             place: entry.offset
             for place, entry in committed.items()
             if place.topic in present and place.partition in present[place.topic].partitions
         }
+        return {**positions, **await self._positions_of_map(present, positions.keys())}
+
+    async def _positions_of_map(
+        self, present: Mapping[str, TopicInfo], committed: Collection[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """Positions of copies whose committed offsets have expired, because the flow was stopped for long."""
+        flow = self.flow
+        copies: dict[TopicPartition, TopicPartition] = {}
+        for name, info in present.items():
+            topic = flow.policy.source_name(flow.source, name)
+            if topic is not None and is_copied(flow, topic, is_internal=info.is_internal):
+                copies |= {TopicPartition(topic, number): TopicPartition(name, number) for number in info.partitions}
+        copies = {place: copy for place, copy in copies.items() if copy not in committed}
+        if not copies or map_topic(flow.source) not in present:
+            return {}
+        reader = MapReader(self._target, flow.source)
+        try:
+            await reader.refresh()
+        finally:
+            await reader.close()
+        positions = {}
+        for place, copy in copies.items():
+            origin, topic_id = reader.origins.get(place), present[copy.topic].topic_id
+            # The map of a deleted copy does not apply to a new copy.
+            if origin is not None and origin.topic_ids.endswith(f"/{topic_id or ''}"):
+                positions[copy] = max(origin.start, reader.maps[place].source_end)
+        return positions
 
     async def _copied_ends(self) -> dict[TopicPartition, int]:
         """The ends of all exact copies of this flow. Copies that were released before belong to their users."""
         topics = await Topics(self._target).all()
         known = (await self._states.read()).partings if await self._has_begun() else {}
-        mine = {name for name, is_copy in (await self._topics.exact_copies(topics)).items() if is_copy}
-        # Those that a killed command has released already.
-        mine |= {self.flow.policy.target_name(self.flow.source, topic) for topic in known}
-        places = [TopicPartition(name, number) for name in mine if name in topics for number in topics[name].partitions]
+        names = {name for name, is_copy in (await self._topics.exact_copies(topics)).items() if is_copy}
+        # Copies that a killed command has released already.
+        names |= {self.flow.policy.target_name(self.flow.source, topic) for topic in known}
+        places = [
+            TopicPartition(name, number) for name in names if name in topics for number in topics[name].partitions
+        ]
         return await Offsets(self._target).numbers(places, LATEST) if places else {}
 
     async def _has_begun(self) -> bool:
@@ -164,12 +195,12 @@ class Failover:
     # Stop.
 
     async def _stop(self) -> FlowState:
-        """Ends all copying, then notes where the sides part."""
+        """Ends all copying, then stores the positions at which the sides part."""
         await self._states.create_topic()
         state = await self._states.read()
         if state.phase is Phase.RUNNING:
             partings = await self._find_partings()
-            # Without numbers: they are valid once nothing is copied any more.
+            # Without positions, which are valid only when nothing is copied any more.
             names: dict[str, Mapping[int, Parting]] = {topic: {} for topic in partings}
             state = await self._states.change(
                 lambda state: replace(state, partings=names).enter(Phase.FAILING_OVER, self._run_id)
@@ -177,9 +208,9 @@ class Failover:
         if not is_parted(state):
             await self._end_copying(state)
             partings = await self._find_partings()
-            found: dict[str, Mapping[int, Parting]] = {**partings}
+            parted: dict[str, Mapping[int, Parting]] = {**partings}
             state = await self._states.change(
-                lambda state: replace(state, partings=found).enter(Phase.FAILING_OVER, self._run_id)
+                lambda state: replace(state, partings=parted).enter(Phase.FAILING_OVER, self._run_id)
             )
         if self._is_exact:
             await end_open_transactions(self._target, self._cut_off(state))
@@ -221,7 +252,7 @@ class Failover:
             await groups.commit(checkpoints)
         finally:
             await groups.close()
-        partitions = Counter(one.group_id for one in checkpoints)
+        partitions = Counter(checkpoint.group_id for checkpoint in checkpoints)
         for group_id, group in (await Groups(self._target).describe(sorted(partitions))).items():
             if not isinstance(group, KafkaError) and group.state not in IDLE_GROUP_STATES:
                 report.busy_groups.append(group_id)
@@ -242,7 +273,7 @@ class Failover:
 
     def _instructions(self, state: FlowState, report: SwitchReport) -> list[str]:
         flow = self.flow
-        said = [
+        instructions = [
             f"Clients use {flow.target}: set bootstrap.servers = {addresses(flow.target_client.bootstrap_servers)}, "
             f"with the login of {flow.target}."
         ]
@@ -250,19 +281,21 @@ class Failover:
         if renamed:
             example = sorted(renamed)[0]
             copy = flow.policy.target_name(flow.source, example)
-            said.append(f"Producers and consumers use the copies: {copy} in the place of {example}, for example.")
+            instructions.append(
+                f"Producers and consumers use the copies: {copy} in the place of {example}, for example."
+            )
         if report.busy_groups:
-            said.append(
+            instructions.append(
                 f"These groups have members at {flow.target} already and keep their offsets: "
                 f"{', '.join(report.busy_groups)}."
             )
         if not report.source_answers:
-            said.append(
+            instructions.append(
                 f"{flow.source} does not answer: what it has and {flow.target} has not is unknown. "
                 "`ottla mirror failback --dry-run` lists it once it is back."
             )
-        said.append(f"The way back is: ottla mirror failback FILE --flow '{flow.name}'")
-        return said
+        instructions.append(f"The way back is: ottla mirror failback FILE --flow '{flow.name}'")
+        return instructions
 
 
 async def find_missing(
@@ -274,15 +307,15 @@ async def find_missing(
     is_exact = flow.offset_mode is OffsetMode.EXACT
     ends = await offsets.numbers(places, LATEST, committed=not is_exact)
     starts = await offsets.numbers(places, EARLIEST)
-    found = []
+    missing = []
     for place in places:
         parting = partings.get(place.topic, {}).get(place.partition)
         first = max(starts[place], 0 if parting is None else parting.source_position)
         if parting is not None and parting.open_transactions:
             first = min(first, *parting.open_transactions.values())
         if ends[place] > first:
-            found.append(RecordRange(place.topic, place.partition, first, ends[place]))
-    return found
+            missing.append(RecordRange(place.topic, place.partition, first, ends[place]))
+    return missing
 
 
 async def find_undecided(flow: FlowSettings, source: Cluster) -> list[TopicPartition]:
@@ -314,4 +347,4 @@ def _is_heartbeat(topic: str) -> bool:
 
 def addresses(servers: object) -> str:
     assert isinstance(servers, tuple)
-    return ",".join(f"{one.host}:{one.port}" for one in servers)
+    return ",".join(f"{server.host}:{server.port}" for server in servers)

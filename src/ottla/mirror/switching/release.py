@@ -1,8 +1,8 @@
-"""Exact copies become ordinary topics, and back.
+"""Turns exact copies into ordinary topics, and back.
 
-A copy is released by removing `ottla.mirror.name`. Brokers learn of it one after the other, so a probe with the client
-id of the mirror asks each leader until it refuses. Then nothing of the mirror can be appended any more. In the same way
-a topic that becomes a copy is closed to clients.
+A copy is released by removing `ottla.mirror.name`. Brokers learn of the change one after the other, so a probe with the
+client id of the mirror asks each leader until the leader refuses it. Then no record of the mirror can be appended any
+more. In the same way a topic that becomes a copy is closed to clients.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ async def wait_until_closed(cluster: Cluster, topics: Iterable[str]) -> None:
     await _until_refused(cluster, places, "records of clients")
 
 
-async def _until_refused(cluster: Cluster, partitions: set[TopicPartition], what: str) -> None:
+async def _until_refused(cluster: Cluster, partitions: set[TopicPartition], records: str) -> None:
     waiting = set(partitions)
     deadline = asyncio.get_running_loop().time() + _PROBE_SECONDS
     while waiting:
@@ -80,7 +80,7 @@ async def _until_refused(cluster: Cluster, partitions: set[TopicPartition], what
         waiting -= {place for place, error in answers.items() if error.code is ErrorCode.POLICY_VIOLATION}
         if waiting:
             if asyncio.get_running_loop().time() > deadline:
-                raise MirrorError(f"{min(waiting)} still accepts {what}; try again.")
+                raise MirrorError(f"{min(waiting)} still accepts {records}; try again.")
             await asyncio.sleep(_PROBE_PAUSE_SECONDS)
 
 
@@ -89,9 +89,9 @@ async def _probe(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict
     batch = empty_batch(0, 1)
     batch[_CHECKSUM_POSITION] ^= 0xFF
 
-    async def ask(node_id: int, some: list[TopicPartition]) -> dict[TopicPartition, KafkaError]:
+    async def ask(node_id: int, places: list[TopicPartition]) -> dict[TopicPartition, KafkaError]:
         topics: dict[str, list[PartitionProduceData]] = defaultdict(list)
-        for place in some:
+        for place in places:
             topics[place.topic].append(PartitionProduceData(index=place.partition, records=memoryview(batch)))
         request = ProduceRequest(
             acks=-1,
@@ -116,7 +116,7 @@ async def open_transactions(
     cluster: Cluster, partitions: Iterable[TopicPartition], *, mirrored: bool
 ) -> dict[TopicPartition, dict[int, int]]:
     """First offsets of open transactions by producer id: those that a mirror has copied, or all others."""
-    found: dict[TopicPartition, dict[int, int]] = {}
+    first_offsets: dict[TopicPartition, dict[int, int]] = {}
     for place, states in (await Transactions(cluster).producers(partitions)).items():
         if isinstance(states, KafkaError):
             raise KafkaError(states.code, f"{place}: {states.message}")
@@ -126,8 +126,8 @@ async def open_transactions(
             if state.transaction_start_offset >= 0 and bool(state.producer_id & MIRRORED_PRODUCER_BIT) is mirrored
         }
         if still_open:
-            found[place] = still_open
-    return found
+            first_offsets[place] = still_open
+    return first_offsets
 
 
 async def end_open_transactions(cluster: Cluster, cut_off: Mapping[TopicPartition, Mapping[int, int]]) -> None:

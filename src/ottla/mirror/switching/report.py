@@ -1,4 +1,4 @@
-"""What a failover or failback found and did, for the command line."""
+"""The report of a failover or failback, for the command line."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class SwitchReport:
     phase: str
     source_answers: bool = True
     not_copied: list[RecordRange] = field(default_factory=list)
-    """At the old side, and not at the other one."""
+    """Records of the old side that the other side does not have."""
     groups: dict[str, int] = field(default_factory=dict)
     """Groups that continue on the other side, with the number of their partitions."""
     busy_groups: list[str] = field(default_factory=list)
     """Groups that have members where they should continue: their offsets were left alone."""
     repeating_groups: list[str] = field(default_factory=list)
-    """Groups that have not read records that the old side had left behind: they read some others twice."""
+    """Groups that have not read records that the old side had left behind: they read some other records twice."""
     new_topics: list[str] = field(default_factory=list)
     """Topics that the other side alone has, by the names that they get at the old side in a failback."""
     what_to_do: list[str] = field(default_factory=list)

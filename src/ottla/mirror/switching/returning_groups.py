@@ -38,8 +38,8 @@ class ReturningGroups:
             await self._there.refresh()
             await self._returned.refresh()
         originals = {
-            one.pair.source: (one.pair.target, state.parting(one.pair.target) or Parting(0, 0))
-            for one in await find_progress(self._back, self._target, self._source, is_complete=True)
+            progress.pair.source: (progress.pair.target, state.parting(progress.pair.target) or Parting(0, 0))
+            for progress in await find_progress(self._back, self._target, self._source, is_complete=True)
         }
         listed = await Groups(self._target).find()
         names = self._flow.groups.select(
@@ -83,11 +83,11 @@ class ReturningGroups:
             # The offsets were the same up to the failover.
             return offset
         unread = [there.source_of_first_copied(offset), returned.target_of_first_copied(offset)]
-        found = [one for one in unread if one is not None]
-        return min(found) if found else max(parting.source_position, there.source_end, returned.target_end)
+        positions = [position for position in unread if position is not None]
+        return min(positions) if positions else max(parting.source_position, there.source_end, returned.target_end)
 
     def _repeats(self, place: TopicPartition, parting: Parting, offset: int) -> bool:
-        """Whether records of the source that came to the target late are unread, and others before them are not."""
+        """Whether the group has unread records that came late to the target, behind records that it has read."""
         if self._back.offset_mode is OffsetMode.EXACT or offset <= parting.target_end:
             return False
         return self._there.maps[place].source_of_first_copied(offset) is not None

@@ -1,9 +1,10 @@
 """The flows of a failback, made from the flow that was failed over.
 
-    leftovers   records that were written at the old side meanwhile go to the other one, where consumers are
-    return      what was written to the copies goes back to the topics that they came from
+    leftovers   records that were written at the old side meanwhile go to the other side, where consumers are
+    return      records that were written to the copies go back to the topics that the copies came from
 
-Both mark their records with the clusters that they were in, so that neither copies what the other has brought.
+Both flows mark their records with the clusters that the records were in, so that neither flow copies records that the
+other flow has brought.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def _only(names: list[str]) -> NameFilter:
 
 
 def leftover_flow(flow: FlowSettings, state: FlowState) -> FlowSettings:
-    """A translated flow continues by itself; an exact copy gets what it lacks from a translated one."""
+    """A translated flow continues by itself; an exact copy gets the records that it lacks from a translated flow."""
     if flow.offset_mode is OffsetMode.TRANSLATED:
         return replace(flow, cuts_cycles=True, bytes_per_second=0)
     return replace(
@@ -87,14 +88,14 @@ async def find_new_topics(
     They have the name of a copy, but the source has no such topic.
     """
     topics, copies = await asyncio.gather(Topics(source).all(), Topics(target).all())
-    found = {}
+    new_topics = {}
     for copy, info in copies.items():
         name = flow.policy.source_name(flow.source, copy)
         if name is None or name in topics or name in state.partings or info.error is not None:
             continue
         if is_copied(flow, name, is_internal=info.is_internal) and flow.topics.matches(name):
-            found[name] = sorted(info.partitions)
-    return found
+            new_topics[name] = sorted(info.partitions)
+    return new_topics
 
 
 async def prepare(flow: FlowSettings, target: Cluster, run_id: str) -> None:
@@ -120,7 +121,7 @@ async def prepare(flow: FlowSettings, target: Cluster, run_id: str) -> None:
 async def set_positions(
     flow: FlowSettings, source: Cluster, target: Cluster, starts: Mapping[TopicPartition, int]
 ) -> None:
-    """Lets a translated flow begin at these offsets of its source. A flow that has come further continues there."""
+    """Lets a translated flow begin at these offsets of its source. A flow at a later position continues there."""
     topics, copies = await asyncio.gather(Topics(source).all(), Topics(target).all())
     pairs = find_pairs(flow, topics, copies, worker=0, workers=1)
     present = await Groups(target).offsets(flow.group_id, [pair.target for pair in pairs], stable=True)
@@ -146,7 +147,7 @@ async def copy_until(
     is_done: Callable[[], Awaitable[bool]],
     leftovers: Mapping[TopicPartition, Leftover] | None = None,
 ) -> None:
-    """Runs the workers of a flow in this process until a condition holds. Raises what ends a worker."""
+    """Runs the workers of a flow in this process until a condition holds. Raises the exception that ends a worker."""
     stopping = asyncio.Event()
     workers = [
         asyncio.ensure_future(copy_forever(flow, number, stopping.is_set, run_id, leftovers))
