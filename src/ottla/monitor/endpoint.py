@@ -32,7 +32,7 @@ async def serve_metrics(host: str, port: int, pages: Callable[[], Iterable[str]]
                 writer.write(body)
             await asyncio.wait_for(writer.drain(), REQUEST_SECONDS_MAX)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            # The client has gone, is too slow, or does not speak HTTP: there is nobody to tell.
+            # The client has gone, is too slow, or does not speak HTTP: it gets no answer.
             pass
         finally:
             writer.close()

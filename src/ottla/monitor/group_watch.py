@@ -20,7 +20,7 @@ from ottla.monitor.lag import LagSample, LagWindow, Status, worst
 
 __all__ = ["GroupStatus", "GroupWatch", "PartitionStatus", "groups_text"]
 
-# Groups that are asked for their offsets at the same time.
+# Offset requests of groups in flight at the same time.
 QUESTIONS_MAX = 16
 # How long the search for the timestamps of unread records may take, in all partitions together.
 TIMESTAMPS_SECONDS_MAX = 5.0
@@ -36,7 +36,7 @@ class PartitionStatus:
     committed: int
     end: int
     lag: int
-    # The age of the first record that the group has not read; None if it is not known.
+    # The age of the first record that the group has not read; None if unknown.
     lag_seconds: float | None
 
 
@@ -81,13 +81,15 @@ class GroupWatch:
                 return await self._admin.groups.offsets(group_id)
 
         offsets = await asyncio.gather(*[ask(group.group_id) for group in groups])
-        found = await self._admin.offsets.find(dict.fromkeys({one for some in offsets for one in some}, LATEST))
-        ends = {one: end.offset for one, end in found.items() if not isinstance(end, KafkaError)}
+        end_offsets = await self._admin.offsets.find(
+            dict.fromkeys({partition for commits in offsets for partition in commits}, LATEST)
+        )
+        ends = {partition: end.offset for partition, end in end_offsets.items() if not isinstance(end, KafkaError)}
         unread = {
-            (one, commit.offset)
-            for some in offsets
-            for one, commit in some.items()
-            if one in ends and commit.offset < ends[one]
+            (partition, commit.offset)
+            for commits in offsets
+            for partition, commit in commits.items()
+            if partition in ends and commit.offset < ends[partition]
         }
         times = await self._timestamps(unread)
         now = self._clock()
@@ -96,7 +98,9 @@ class GroupWatch:
             rows = list(self._rows(group.group_id, group.state in _WITH_MEMBERS, committed, ends, times, now))
             if rows:
                 result.append(_summed(group.group_id, group.state, rows))
-        known = {(group.group_id, one) for group, some in zip(groups, offsets, strict=True) for one in some}
+        known = {
+            (group.group_id, partition) for group, commits in zip(groups, offsets, strict=True) for partition in commits
+        }
         self._windows = {key: window for key, window in self._windows.items() if key in known}
         return result
 
@@ -133,12 +137,12 @@ class GroupWatch:
         waiting: dict[TopicPartition, list[int]] = {}
         for partition, offset in unread:
             waiting.setdefault(partition, []).append(offset)
-        found: dict[tuple[TopicPartition, int], int] = {}
+        timestamps: dict[tuple[TopicPartition, int], int] = {}
         deadline = time.monotonic() + TIMESTAMPS_SECONDS_MAX
         # The broker sends at least one batch for each partition, however small the limit.
         settings = ConsumerSettings(auto_commit=False, partition_fetch_bytes=1, auto_offset_reset="earliest")
         while waiting and time.monotonic() < deadline:
-            # Groups at different offsets of one partition are served one after the other.
+            # Each turn reads one offset per partition: groups at different offsets of a partition take turns.
             turn = {partition: offsets.pop() for partition, offsets in waiting.items()}
             waiting = {partition: offsets for partition, offsets in waiting.items() if offsets}
             async with Consumer(self._admin.connections, settings) as consumer:
@@ -147,12 +151,12 @@ class GroupWatch:
                     consumer.seek(partition, offset)
                 while turn and (left := deadline - time.monotonic()) > 0:
                     for batch in await consumer.raw_batches(int(min(left, 1.0) * 1000)):
-                        # Further batches of a partition say nothing new.
+                        # Further batches of a partition are not needed.
                         if batch.partition in turn:
                             offset = turn.pop(batch.partition)
                             consumer.pause(batch.partition)
-                            found[(batch.partition, offset)] = _timestamp_at(batch, offset)
-        return found
+                            timestamps[(batch.partition, offset)] = _timestamp_at(batch, offset)
+        return timestamps
 
 
 def _timestamp_at(batch: ConsumedBatch, offset: int) -> int:
@@ -187,22 +191,22 @@ def groups_text(groups: Iterable[GroupStatus]) -> Iterator[str]:
     yield "# HELP ottla_monitor_group_lag_records Records that the group has not read.\n"
     yield "# TYPE ottla_monitor_group_lag_records gauge\n"
     yield "".join(
-        f"ottla_monitor_group_lag_records{{{_of_partition(row, one)}}} {one.lag}\n"
+        f"ottla_monitor_group_lag_records{{{_of_partition(row, partition)}}} {partition.lag}\n"
         for row in rows
-        for one in row.partitions
+        for partition in row.partitions
     )
     yield "# HELP ottla_monitor_group_lag_seconds Age of the first record that the group has not read.\n"
     yield "# TYPE ottla_monitor_group_lag_seconds gauge\n"
     yield "".join(
-        f"ottla_monitor_group_lag_seconds{{{_of_partition(row, one)}}} {one.lag_seconds}\n"
+        f"ottla_monitor_group_lag_seconds{{{_of_partition(row, partition)}}} {partition.lag_seconds}\n"
         for row in rows
-        for one in row.partitions
-        if one.lag_seconds is not None
+        for partition in row.partitions
+        if partition.lag_seconds is not None
     )
 
 
-def _of_partition(group: GroupStatus, one: PartitionStatus) -> str:
-    return f'{_label("group", group.group)},{_label("topic", one.topic)},partition="{one.partition}"'
+def _of_partition(group: GroupStatus, partition: PartitionStatus) -> str:
+    return f'{_label("group", group.group)},{_label("topic", partition.topic)},partition="{partition.partition}"'
 
 
 def _label(name: str, value: str) -> str:

@@ -1,7 +1,7 @@
 """Judges the progress of a group in one partition by its last samples, as Burrow does.
 
-A lag by itself says little: a batch job has a large one and is well, a member that hangs has a small one and is not. So
-the movement over a window decides:
+A lag by itself means little: a healthy batch job can have a large lag, and a member that hangs a small lag. So the
+movement over a window decides:
 
 1. without lag: OK;
 2. no member, and no progress in the window: STOPPED;
@@ -11,8 +11,8 @@ the movement over a window decides:
 6. the lag never became smaller: WARNING;
 7. otherwise: OK.
 
-Burrow tells a member that hangs from one that has gone by the times of commits. Here the coordinator is asked for the
-members.
+Burrow infers from the times of commits whether a member hangs or has gone. This module asks the coordinator for the
+members instead.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from typing import NamedTuple
 
 __all__ = ["LagSample", "LagWindow", "Status", "judge", "worst"]
 
-# Fewer samples say nothing about movement.
+# Fewer samples do not show a movement.
 SAMPLES_MIN = 3
 
 
 class Status(IntEnum):
-    """From good to bad."""
+    """The judgements, from good to bad."""
 
     OK = 0
     WARNING = 1

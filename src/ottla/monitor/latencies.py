@@ -48,7 +48,7 @@ class Latencies:
             self._buckets[bucket] = self._buckets.get(bucket, 0) + count
 
     def quantile(self, share: float) -> float:
-        """The upper bound of the bucket with this quantile, at most the largest duration; 0 without any."""
+        """The upper bound of the bucket with this quantile, at most the largest duration; 0 without durations."""
         wanted = share * self.count
         seen = 0
         for bucket in sorted(self._buckets):

@@ -1,6 +1,6 @@
-"""What became of every probe of one partition: acknowledged, read, lost, read twice, read out of order.
+"""The outcome of every probe of one partition: acknowledged, read, lost, read twice, read out of order.
 
-A pure machine: the caller passes the time. Probes of a partition are numbered from 0. Only probes whose fate is open
+A pure machine: the caller passes the time. Probes of a partition are numbered from 0. Only probes whose outcome is open
 are kept, so the memory is bounded by the time that they may take.
 """
 
@@ -18,7 +18,7 @@ FAILED_KEPT_MAX = 10_000
 
 
 class Seen(Enum):
-    """What a record that was read says about its probe."""
+    """The outcome of reading a probe."""
 
     FIRST = auto()
     DUPLICATE = auto()
@@ -117,10 +117,10 @@ class PartitionLedger:
         return given_up
 
     def oldest_unacknowledged(self) -> float | None:
-        """When the oldest probe was sent that has no answer; None if all have one."""
+        """When the oldest probe without an answer was sent; None if all probes have an answer."""
         return next((probe.sent_at for probe in self._open.values() if probe.acknowledged_at is None), None)
 
     def oldest_unread(self) -> float | None:
-        """When the oldest acknowledged probe was acknowledged that was not read; None if all were."""
+        """The earliest acknowledgement of a probe that was not read; None if all acknowledged probes were read."""
         times = [probe.acknowledged_at for probe in self._open.values() if probe.acknowledged_at is not None]
         return min(times, default=None)

@@ -18,7 +18,7 @@ __all__ = ["MirrorStatus", "MirrorWatch", "mirrors_text"]
 class MirrorStatus:
     source: str
     target: str
-    # The age of the newest heartbeat that has arrived; None without any.
+    # The age of the newest heartbeat that has arrived; None without heartbeats.
     lag_seconds: float | None
     # None without the properties file of the mirror, which names both clusters.
     lag_records: int | None
@@ -26,7 +26,7 @@ class MirrorStatus:
 
 
 class MirrorWatch:
-    """Heartbeats are read in one cluster; the records of the flows of a file are counted in both of theirs."""
+    """Reads heartbeats in one cluster, and counts the records of each flow in its source and in its target."""
 
     def __init__(
         self, admin: AdminClient, flows: Sequence[FlowSettings] = (), *, clock: Callable[[], float] = time.time

@@ -1,11 +1,12 @@
 """Passes metrics on to OpenTelemetry: reads pages in the format of Prometheus, and pushes their values over OTLP/HTTP.
 
-A process beside the nodes does it, so that a node neither waits for a collector nor knows one. The page of a node also
-has the metrics that clients push to it (KIP-714), so they are passed on as well.
+The exporter is a process beside the nodes, so a node never waits for a collector and needs no settings for it. The
+page of a node also has the metrics that clients push to it (KIP-714), so they are passed on as well.
 """
 
 from __future__ import annotations
 
+import http.client
 import math
 import re
 import time
@@ -24,6 +25,8 @@ PAGE_BYTES_MAX = 64 * 1024 * 1024
 
 _ROW = re.compile(r"([a-zA-Z_:][\w:]*)(?:\{(.*)\})? ([^ ]+)(?: \d+)?")
 _LABEL = re.compile(r'([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"')
+# An answer that is not HTTP, or that ends early, is an HTTPException and no OSError.
+_FAILURES = (OSError, ValueError, http.client.HTTPException)
 _ESCAPES = {"\\\\": "\\", '\\"': '"', "\\n": "\n"}
 
 
@@ -32,7 +35,7 @@ def read_page(text: str, *, time_ns: int, start_ns: int) -> Iterator[MetricPoint
     kinds: dict[str, str] = {}
     for line in text.splitlines():
         if line.startswith("# TYPE "):
-            _, _, name, kind = line.split(" ", 3)
+            name, _, kind = line.removeprefix("# TYPE ").partition(" ")
             kinds[name] = kind
             continue
         match = _ROW.fullmatch(line)
@@ -67,12 +70,12 @@ def _unescaped(text: str) -> str:
 class ExportResult(NamedTuple):
     page: str
     points: int
-    # What went wrong; empty if nothing did.
+    # Empty after a success.
     error: str
 
 
 class Exporter:
-    """Reads every page and pushes it, one after the other. Blocking: it runs in a thread."""
+    """Reads and pushes the pages one after the other. Blocking: it runs in a thread."""
 
     def __init__(self, pages: list[str], collector: str, headers: Mapping[str, str]) -> None:
         self._pages = pages
@@ -89,8 +92,8 @@ class Exporter:
     def _export(self, page: str) -> ExportResult:
         try:
             with urllib.request.urlopen(page, timeout=TIMEOUT_SECONDS) as answer:
-                text = answer.read(PAGE_BYTES_MAX).decode(errors="replace")
-        except (OSError, ValueError) as error:
+                text = _content(answer).decode(errors="replace")
+        except _FAILURES as error:
             return ExportResult(page, 0, f"{page} cannot be read: {error}.")
         points = list(read_page(text, time_ns=time.time_ns(), start_ns=self._start_ns))
         resource = {"service.name": "ottla", "service.instance.id": page}
@@ -103,5 +106,15 @@ class Exporter:
         try:
             with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS):
                 return ExportResult(page, len(points), "")
-        except (OSError, ValueError) as error:
+        except _FAILURES as error:
             return ExportResult(page, 0, f"The collector {self._collector} refuses the metrics: {error}.")
+
+
+def _content(answer: http.client.HTTPResponse) -> bytes:
+    """The page up to the limit, in whole lines. A page that ends early is refused: its last number may be cut."""
+    body = answer.read(PAGE_BYTES_MAX)
+    if len(body) == PAGE_BYTES_MAX:
+        return body[: body.rfind(b"\n") + 1]
+    if answer.length:
+        raise http.client.IncompleteRead(body, answer.length)
+    return body

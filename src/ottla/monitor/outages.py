@@ -22,7 +22,7 @@ class Outage:
     partition: int
     side: Side
     began_at: float
-    # None while it lasts.
+    # None while the outage lasts.
     ended_at: float | None = None
 
     def seconds(self, now: float) -> float:

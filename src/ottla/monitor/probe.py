@@ -1,6 +1,6 @@
 """The end-to-end check: sends numbered records through every broker, reads them back, and keeps the books.
 
-Every run has an id of its own, so several monitors can share the topic: each counts its own records only.
+Every run has an id of its own, so several monitors can share the topic: a monitor counts its own records only.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from ottla.monitor.probe_topic import ensure_topic
 
 __all__ = ["Finding", "Probe", "ProbeSettings"]
 
-# A partition that answers nothing gets no further probes beyond this many.
+# A partition with this many unacknowledged probes gets no further probes.
 UNANSWERED_MAX = 1_000
 CHECK_SECONDS = 0.2
 COMMIT_SECONDS = 1.0
 TOPIC_SECONDS = 10.0
-# Pause after an error, so that a dead cluster is not asked without end.
+# Pause after an error, so that a dead cluster is not polled in a tight loop.
 RETRY_SECONDS = 0.5
 
 _Failures = (ClientError, KafkaError, OSError)
@@ -51,13 +51,13 @@ class ProbeSettings:
     lost_after_seconds: float = 30.0
     # A probe without an answer for this time is an outage.
     outage_after_seconds: float = 3.0
-    # At the end of a run: how long it waits for open probes.
+    # How long the end of a run waits for open probes.
     drain_seconds: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that a person should know about at once."""
+    """An event that an operator should know about at once."""
 
     event: str
     partition: int
@@ -91,6 +91,8 @@ class Probe:
         self._run_id = secrets.token_hex(8)
         # Where reading continues after partitions were added.
         self._positions: dict[int, int] = {}
+        # The partitions that are read. Only these get probes: a probe that is not read would count as lost.
+        self._assigned: set[int] = set()
         self._is_sending = True
 
     async def run(self, *, seconds: float | None, is_stopped: Callable[[], bool], on_ready: Callable[[], None]) -> None:
@@ -109,11 +111,11 @@ class Probe:
             tasks = [
                 asyncio.ensure_future(work)
                 for work in (
-                    self._every(self.settings.interval_seconds, lambda: self._send_round(producer)),
+                    self._repeat(self.settings.interval_seconds, lambda: self._send_round(producer)),
                     self._read(consumer),
-                    self._every(COMMIT_SECONDS, lambda: self._commit(consumer)),
-                    self._every(TOPIC_SECONDS, lambda: self._follow_topic(admin, consumer)),
-                    self._every(CHECK_SECONDS, self._check),
+                    self._repeat(COMMIT_SECONDS, lambda: self._commit(consumer)),
+                    self._repeat(TOPIC_SECONDS, lambda: self._follow_topic(admin, consumer)),
+                    self._repeat(CHECK_SECONDS, self._check),
                 )
             ]
             try:
@@ -135,14 +137,14 @@ class Probe:
             left = CHECK_SECONDS if end is None else min(CHECK_SECONDS, max(end - self._clock(), 0))
             done, _ = await asyncio.wait(tasks, timeout=left, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
-                # None of them ends by itself: this raises the defect.
+                # No task ends by itself, so a task that is done has failed: this raises its exception.
                 task.result()
 
     def _is_drained(self) -> bool:
         return not any(ledger.awaited or ledger.oldest_unacknowledged() is not None for ledger in self.ledgers.values())
 
-    async def _every(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Repeats some work at a fixed rate. A step that takes too long delays the next one; none is made up for."""
+    async def _repeat(self, seconds: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Runs `work` at a fixed rate. A run that takes too long delays the next run; missed runs are skipped."""
         due = self._clock()
         while True:
             await work()
@@ -153,7 +155,7 @@ class Probe:
 
     async def _send_round(self, producer: Producer) -> None:
         for partition in self.leaders:
-            if self._is_sending:
+            if self._is_sending and partition in self._assigned:
                 await self._send(producer, partition)
 
     async def _send(self, producer: Producer, partition: int) -> None:
@@ -184,13 +186,14 @@ class Probe:
         await consumer.assign(partitions.values())
         if at_end:
             await consumer.seek_to(LATEST, *partitions.values())
-            self._positions = {number: consumer.position(one) for number, one in partitions.items()}
+            self._positions = {number: consumer.position(partition) for number, partition in partitions.items()}
         else:
             for number, partition in partitions.items():
                 consumer.seek(partition, self._positions.setdefault(number, 0))
+        self._assigned = set(partitions)
 
     async def _read(self, consumer: Consumer) -> None:
-        own = f"{self._run_id}:".encode()
+        prefix = f"{self._run_id}:".encode()
         while True:
             try:
                 records = await consumer.poll(200)
@@ -202,15 +205,15 @@ class Probe:
             now = self._clock()
             for record in records:
                 self._positions[record.partition] = record.offset + 1
-                if record.value is not None and record.value.startswith(own):
-                    self._on_read(record.partition, int(record.value[len(own) :]), record.offset, now)
+                if record.value is not None and record.value.startswith(prefix):
+                    self._on_read(record.partition, int(record.value[len(prefix) :]), record.offset, now)
 
     def _on_read(self, partition: int, number: int, offset: int, now: float) -> None:
         seen = self.ledgers.setdefault(partition, PartitionLedger()).read(number, now)
         if seen is Seen.DUPLICATE:
-            self._find("duplicate", partition, f"probe {number} was read again, at offset {offset}")
+            self._report("duplicate", partition, f"probe {number} was read again, at offset {offset}")
         elif seen is Seen.OUT_OF_ORDER:
-            self._find("out of order", partition, f"probe {number} was read after a later one, at offset {offset}")
+            self._report("out of order", partition, f"probe {number} was read after a later one, at offset {offset}")
 
     async def _commit(self, consumer: Consumer) -> None:
         began = self._clock()
@@ -223,35 +226,35 @@ class Probe:
         else:
             self.commit_latency.add((self._clock() - began) * 1000)
 
-    # Looking after.
+    # Supervision.
 
     async def _follow_topic(self, admin: AdminClient, consumer: Consumer) -> None:
-        """Brokers that joined get a partition; leaders that changed are noted."""
-        known = set(self.leaders)
+        """Adds partitions for brokers that joined, and updates the leaders. A failed assignment is tried again."""
         with contextlib.suppress(*_Failures):
             self.leaders = dict(await ensure_topic(admin, self.settings.topic))
-            if set(self.leaders) - known:
+            self._assigned &= self.leaders.keys()
+            if self.leaders.keys() - self._assigned:
                 await self._assign(consumer, at_end=False)
 
     async def _check(self) -> None:
         now = self._clock()
         for outage in self.outages.check(self.ledgers, now):
-            self._tell(outage, now)
+            self._report_outage(outage, now)
         self._give_up(now - self.settings.lost_after_seconds)
 
-    def _tell(self, outage: Outage, now: float) -> None:
-        what = "takes no records" if outage.side == "produce" else "acknowledged records that cannot be read"
+    def _report_outage(self, outage: Outage, now: float) -> None:
+        symptom = "takes no records" if outage.side == "produce" else "acknowledged records that cannot be read"
         seconds = f"{outage.seconds(now):.1f} s"
         if outage.ended_at is None:
             reason = f"; last error: {self.last_error}" if self.last_error else ""
-            self._find("outage", outage.partition, f"{what}, for {seconds} now{reason}")
+            self._report("outage", outage.partition, f"{symptom}, for {seconds} now{reason}")
         else:
-            self._find("outage over", outage.partition, f"works again, after {seconds}")
+            self._report("outage over", outage.partition, f"works again, after {seconds}")
 
     def _give_up(self, acknowledged_before: float) -> None:
         for partition, ledger in self.ledgers.items():
             for number in ledger.give_up(acknowledged_before):
-                self._find("lost", partition, f"probe {number} was acknowledged and could not be read")
+                self._report("lost", partition, f"probe {number} was acknowledged and could not be read")
 
-    def _find(self, event: str, partition: int, text: str) -> None:
+    def _report(self, event: str, partition: int, text: str) -> None:
         self._on_finding(Finding(event, partition, self.leaders.get(partition, -1), text))

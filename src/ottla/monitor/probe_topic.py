@@ -21,19 +21,19 @@ SETTINGS = {"cleanup.policy": "delete", "retention.ms": "3600000", "segment.byte
 class TopicPlan(NamedTuple):
     # Replicas of partitions that are missing, the preferred leader first.
     new_partitions: tuple[tuple[int, ...], ...]
-    # Partitions that are led by another broker than the preferred one, which is in sync.
+    # Partitions whose leader is not the preferred leader although the preferred leader is in sync.
     elect: tuple[int, ...]
 
 
 def plan_topic(
     brokers: Sequence[int], topic: DescribedTopic | None, *, hosts: Mapping[int, str] | None = None
 ) -> TopicPlan:
-    """What has to be done so that every broker leads a partition. Replicas go round the ring of brokers.
+    """The changes that make every broker the leader of a partition. Replicas go round the ring of brokers.
 
-    Brokers with the same host name are on one machine: they are no neighbours in the ring, as far as possible.
+    Brokers with the same host name are on one machine, so the ring keeps them apart as far as possible.
     """
     existing = topic.partitions if topic is not None else ()
-    # All partitions of a topic must have as many replicas.
+    # All partitions of a topic must have the same number of replicas.
     factor = len(existing[0].replicas) if existing else min(REPLICAS_MAX, len(brokers))
     preferred = {partition.replicas[0] for partition in existing if partition.replicas}
     ring = _ring(brokers, hosts or {})
@@ -63,7 +63,7 @@ async def ensure_topic(admin: AdminClient, name: str, *, without: Collection[int
             [NewTopic(name=name, assignment=dict(enumerate(plan.new_partitions)), configs=SETTINGS)]
         )
         error = created[name]
-        # Another monitor may have created it at the same time.
+        # Another monitor may have created the topic at the same time.
         if isinstance(error, KafkaError) and error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise error
     elif plan.new_partitions:
@@ -75,7 +75,7 @@ async def ensure_topic(admin: AdminClient, name: str, *, without: Collection[int
         # An election that is not possible now is tried again the next time.
         await admin.partitions.elect(ElectionType.PREFERRED, [TopicPartition(name, number) for number in plan.elect])
     described = topic if topic is not None and plan == TopicPlan((), ()) else await _describe(admin, name)
-    return {} if described is None else {one.partition: one.leader for one in described.partitions}
+    return {} if described is None else {partition.partition: partition.leader for partition in described.partitions}
 
 
 def _ring(brokers: Sequence[int], hosts: Mapping[int, str]) -> list[int]:
@@ -90,9 +90,9 @@ def _ring(brokers: Sequence[int], hosts: Mapping[int, str]) -> list[int]:
 
 
 async def _describe(admin: AdminClient, name: str) -> DescribedTopic | None:
-    found = (await admin.topics.describe([name]))[name]
-    if not isinstance(found, KafkaError):
-        return found
-    if found.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+    topic = (await admin.topics.describe([name]))[name]
+    if not isinstance(topic, KafkaError):
+        return topic
+    if topic.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return None
-    raise found
+    raise topic

@@ -11,7 +11,7 @@ from ottla.monitor.probe import Probe
 
 __all__ = ["BOUNDS", "MonitorReport", "PartitionReport", "prometheus_text", "report"]
 
-# The bounds of histograms, in seconds; objectives of latency are about one of them.
+# The bounds of histograms, in seconds. The threshold of a latency objective is one of these bounds.
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
@@ -37,10 +37,10 @@ class MonitorReport:
     lost: int
     duplicated: int
     reordered: int
-    # Sends that ended with an error, and their share of all sends taken from 1.
+    # Sends that ended with an error. The availability is 1 minus their share of all sends.
     failed: int
     availability: float
-    # How often partitions took no records or gave none, and for how long in total.
+    # How often partitions did not accept records or could not be read, and for how long in total.
     outages: int
     outage_seconds: float
     # From the send to the read of a record.
@@ -60,16 +60,16 @@ def report(probe: Probe, now: float) -> MonitorReport:
     partitions = tuple(
         _of_partition(number, probe.leaders.get(number, -1), ledger) for number, ledger in sorted(probe.ledgers.items())
     )
-    produced = sum(one.produced for one in partitions)
-    failed = sum(one.failed for one in partitions)
+    produced = sum(partition.produced for partition in partitions)
+    failed = sum(partition.failed for partition in partitions)
     answered = produced + failed
     return MonitorReport(
         seconds=round(now - probe.began_at, 1),
         produced=produced,
-        consumed=sum(one.consumed for one in partitions),
-        lost=sum(one.lost for one in partitions),
-        duplicated=sum(one.duplicated for one in partitions),
-        reordered=sum(one.reordered for one in partitions),
+        consumed=sum(partition.consumed for partition in partitions),
+        lost=sum(partition.lost for partition in partitions),
+        duplicated=sum(partition.duplicated for partition in partitions),
+        reordered=sum(partition.reordered for partition in partitions),
         failed=failed,
         availability=round(produced / answered, 6) if answered else 0.0,
         outages=probe.outages.count,
@@ -82,10 +82,10 @@ def report(probe: Probe, now: float) -> MonitorReport:
     )
 
 
-def merged(several: Iterator[Latencies]) -> Latencies:
+def merged(histograms: Iterator[Latencies]) -> Latencies:
     total = Latencies()
-    for one in several:
-        total.include(one)
+    for histogram in histograms:
+        total.include(histogram)
     return total
 
 
@@ -122,9 +122,9 @@ def prometheus_text(probe: Probe, now: float) -> Iterator[str]:
 
     for name, attribute, text in _COUNTERS:
         yield _head(name, "counter", text)
-        yield "".join(f"ottla_monitor_{name}{{{labels(n)}}} {getattr(one, attribute)}\n" for n, one in ledgers)
+        yield "".join(f"ottla_monitor_{name}{{{labels(n)}}} {getattr(ledger, attribute)}\n" for n, ledger in ledgers)
     yield _head("records_lost", "gauge", "Acknowledged probes that could not be read so far.")
-    yield "".join(f"ottla_monitor_records_lost{{{labels(n)}}} {one.lost}\n" for n, one in ledgers)
+    yield "".join(f"ottla_monitor_records_lost{{{labels(n)}}} {ledger.lost}\n" for n, ledger in ledgers)
     yield _head("partition_up", "gauge", "1 if the partition takes records and gives them back.")
     out = {partition for partition, _ in probe.outages.ongoing}
     yield "".join(f"ottla_monitor_partition_up{{{labels(n)}}} {int(n not in out)}\n" for n, _ in ledgers)
@@ -133,7 +133,7 @@ def prometheus_text(probe: Probe, now: float) -> Iterator[str]:
         ("produce_latency_seconds", "produce_latency", "From the send of a probe to its acknowledgement."),
     ):
         yield _head(name, "histogram", text)
-        yield "".join(_histogram(name, getattr(one, attribute), labels(n)) for n, one in ledgers)
+        yield "".join(_histogram(name, getattr(ledger, attribute), labels(n)) for n, ledger in ledgers)
     yield _head("commit_latency_seconds", "histogram", "Commits of offsets.")
     yield _histogram("commit_latency_seconds", probe.commit_latency, "")
     for name, value, text in (

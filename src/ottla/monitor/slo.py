@@ -1,7 +1,7 @@
 """Service level objectives: from a file to rules for Prometheus, with alerts on how fast the error budget burns.
 
-An alert fires if the budget burns fast in a long *and* in a short window: the long one proves that it matters, and the
-short one that it still happens. The windows and factors are those of the SRE workbook for 30 days.
+An alert fires if the budget burns fast in a long *and* in a short window: the long window proves that the errors
+matter, and the short window that they still happen. The windows and factors are those of the SRE workbook for 30 days.
 """
 
 from __future__ import annotations
@@ -62,19 +62,19 @@ class Objective:
 
 
 def read_objectives(text: str) -> list[Objective]:
-    """A TOML file with a table `[[objective]]` for each."""
+    """Reads a TOML file with a table `[[objective]]` per objective."""
     try:
         tables = tomllib.loads(text).get("objective", [])
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"The file is no TOML: {error}.") from None
     if not isinstance(tables, list) or not tables:
         raise ValueError("The file has no objective: write [[objective]], then name, kind and target.")
-    found = [_read(table) for table in tables]
-    names = [objective.name for objective in found]
+    objectives = [_read(table) for table in tables]
+    names = [objective.name for objective in objectives]
     for name in names:
         if names.count(name) > 1:
             raise ValueError(f"There are two objectives with the name {name!r}.")
-    return found
+    return objectives
 
 
 def _read(table: dict[str, Any]) -> Objective:

@@ -25,9 +25,9 @@ def samples(*pairs: tuple[int, int], members: bool = True) -> list[LagSample]:
         (Status.REWIND, samples((5, 10), (9, 10), (2, 10))),
         (Status.REWIND, samples((9, 10), (2, 10), (4, 10))),
         (Status.OK, samples((9, 30), (2, 30), (12, 30))),
-        # Somebody commits without being a member: a simple consumer makes progress.
+        # A simple consumer commits without being a member, and makes progress.
         (Status.OK, samples((5, 20), (9, 20), (15, 20), members=False)),
-        # Two samples say nothing about movement.
+        # Two samples are too few to detect movement.
         (Status.OK, samples((5, 10), (5, 10))),
         (Status.OK, []),
     ],

@@ -43,4 +43,4 @@ def test_replicas_of_a_probe_are_on_different_machines() -> None:
     hosts = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c", 6: "c"}
     plan = plan_topic([1, 2, 3, 4, 5, 6], None, hosts=hosts)
     assert {replicas[0] for replicas in plan.new_partitions} == set(hosts)
-    assert all(len({hosts[one] for one in replicas}) == 3 for replicas in plan.new_partitions)
+    assert all(len({hosts[broker_id] for broker_id in replicas}) == 3 for replicas in plan.new_partitions)

@@ -14,26 +14,26 @@ ORIGIN = b"producer"
 
 def books(name: str, *stamps: tuple[int, int], delay_ms: int = 0) -> StageBooks:
     """Number and time of every record."""
-    made = StageBooks(name, bucket_ms=1_000, late_after_ms=500)
+    stage_books = StageBooks(name, bucket_ms=1_000, late_after_ms=500)
     for number, time_ms in stamps:
-        made.add(time_ms + delay_ms, Stamp(ORIGIN, number, time_ms))
-    return made
+        stage_books.add(time_ms + delay_ms, Stamp(ORIGIN, number, time_ms))
+    return stage_books
 
 
 def test_intervals_are_a_set() -> None:
     generator = random.Random(7)
     for _ in range(200):
         sets: list[set[int]] = [set(), set()]
-        made = [NumberSet(), NumberSet()]
+        number_sets = [NumberSet(), NumberSet()]
         for _ in range(generator.randrange(40)):
-            which, number = generator.randrange(2), generator.randrange(30)
-            assert made[which].add(number) is (number not in sets[which])
-            sets[which].add(number)
-        for numbers, expected in zip(made, sets, strict=True):
+            set_index, number = generator.randrange(2), generator.randrange(30)
+            assert number_sets[set_index].add(number) is (number not in sets[set_index])
+            sets[set_index].add(number)
+        for numbers, expected in zip(number_sets, sets, strict=True):
             listed = [number for start, end in numbers.intervals() for number in range(start, end)]
             assert listed == sorted(expected)
             assert [number in numbers for number in range(30)] == [number in expected for number in range(30)]
-        left = made[0].without(made[1])
+        left = number_sets[0].without(number_sets[1])
         assert {n for start, end in left.intervals() for n in range(start, end)} == sets[0] - sets[1]
         assert len(left) == len(sets[0] - sets[1])
 

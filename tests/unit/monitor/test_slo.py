@@ -95,8 +95,8 @@ def test_the_list_of_series_is_that_of_the_pages() -> None:
     probe = Probe.__new__(Probe)
     probe.ledgers, probe.leaders, probe.outages = {0: PartitionLedger()}, {0: 1}, Outages(1.0)
     probe.commit_latency, probe.commits_failed, probe.reads_failed = Latencies(), 0, 0
-    told = set()
+    series = set()
     pages = [*prometheus_text(probe, 0.0), *groups_text([]), *mirrors_text([])]
     for name, kind in re.findall(r"# TYPE (\S+) (\S+)", "".join(pages)):
-        told |= {f"{name}_{part}" for part in ("bucket", "sum", "count")} if kind == "histogram" else {name}
-    assert told == SERIES
+        series |= {f"{name}_{part}" for part in ("bucket", "sum", "count")} if kind == "histogram" else {name}
+    assert series == SERIES

@@ -10,7 +10,7 @@ __all__ = ["StageBooks"]
 
 
 class StageBooks:
-    """What was found in one stage. The bucket of a record is that of its stamp, or else of its timestamp."""
+    """The records of one stage, counted. The stamp of a record decides its bucket, or else its timestamp."""
 
     def __init__(self, name: str, bucket_ms: int, late_after_ms: int) -> None:
         self.name = name
@@ -19,7 +19,7 @@ class StageBooks:
         self.unstamped: Counter[int] = Counter()
         self.doubled: Counter[int] = Counter()
         self.late: Counter[int] = Counter()
-        # (bucket, origin) -> the numbers that were found.
+        # (bucket, origin) -> the numbers of the records.
         self.numbers: dict[tuple[int, bytes], NumberSet] = {}
         self._late_after_ms = late_after_ms
 

@@ -10,18 +10,18 @@ from ottla.monitor.reconcile.stamps import NumberSet
 
 __all__ = ["BucketRow", "Difference", "compare", "summarize"]
 
-# Of a difference, the first numbers are named.
+# A difference names this many of the missing numbers, or ranges of numbers.
 NAMED_MAX = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What one stage has of one bucket, compared with the first stage."""
+    """One bucket of a stage, compared with the same bucket of the first stage."""
 
     stage: str
     records: int
     missing: int
-    # More often than in the first stage. With stamps: the same record again, in this stage.
+    # Records beyond the count of the first stage. With stamps: repeated records in this stage.
     doubled: int
     late: int
     # Records without a stamp are compared by their count alone.
@@ -90,7 +90,7 @@ def _difference(first: StageBooks, stage: StageBooks, bucket: int) -> Difference
             is_by_stamp=True,
             named=tuple(_named(missing)),
         )
-    # Records that stamps prove to be doubled do not make up for others that are missing.
+    # A record that its stamp proves to be a duplicate does not make up for a missing record.
     once, wanted = records - stage.doubled[bucket], first.records[bucket] - first.doubled[bucket]
     return Difference(
         stage=stage.name,

@@ -40,7 +40,7 @@ class Count(NamedTuple):
 
 
 def read_count(key: bytes | None, value: bytes | None) -> Count | None:
-    """A record of the topic of counts; None if it is none."""
+    """Decodes a record of the topic of counts; returns None if the record is no count."""
     try:
         stage, topic, bucket_ms, program = json.loads(key or b"")
         return Count(str(stage), str(topic), int(bucket_ms), str(program), int(value or b""))
@@ -49,12 +49,12 @@ def read_count(key: bytes | None, value: bytes | None) -> Count | None:
 
 
 class CountsPublisher:
-    """Counts records by bucket, and publishes what has changed every few seconds."""
+    """Counts records by bucket, and publishes the changed counts every few seconds."""
 
     def __init__(self, stage: str, config: Mapping[str, Any]) -> None:
         self._stage = stage
         self._program = secrets.token_hex(8)
-        # The connection of the program, and nothing else of its settings.
+        # Only the connection settings of the program.
         self._config = {
             name: value
             for name, value in config.items()

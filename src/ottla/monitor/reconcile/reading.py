@@ -37,8 +37,8 @@ def parse_stage(text: str) -> Stage:
 
 
 async def read_log(client: ClientSettings, topic: str, books: StageBooks, from_ms: int, advance: Progress) -> None:
-    """Every committed record from a time on, up to the end of the log as it is now."""
-    # Retention that overtakes the reader must fail: skipped records would count as missing nowhere.
+    """Adds every committed record from a time on, up to the current end of the log."""
+    # The read must fail if retention overtakes it: no stage would count the skipped records as missing.
     settings = ConsumerSettings(
         auto_commit=False, read_committed=True, allow_auto_create=False, auto_offset_reset="none"
     )
@@ -49,21 +49,21 @@ async def read_log(client: ClientSettings, topic: str, books: StageBooks, from_m
         await consumer.assign(partitions)
         await consumer.seek_to(from_ms if from_ms > 0 else EARLIEST)
         ends = await consumer.end_offsets(partitions)
-        left = {one for one in partitions if consumer.position(one) < ends[one]}
-        consumer.pause(*(one for one in partitions if one not in left))
+        left = {partition for partition in partitions if consumer.position(partition) < ends[partition]}
+        consumer.pause(*(partition for partition in partitions if partition not in left))
         while left:
             for batch in await consumer.raw_batches():
                 records = batch.records()
                 for record in records:
                     books.add(record.timestamp, read_stamp(record.headers))
                 advance(len(records))
-            for one in [one for one in left if consumer.position(one) >= ends[one]]:
-                left.discard(one)
-                consumer.pause(one)
+            for partition in [partition for partition in left if consumer.position(partition) >= ends[partition]]:
+                left.discard(partition)
+                consumer.pause(partition)
 
 
 async def read_counts(client: ClientSettings, stage: str, topic: str, books: StageBooks) -> None:
-    """The counts that programs have published for a stage and a topic; the newest of each program counts."""
+    """Adds the published counts of a stage and a topic: the newest count of each program and bucket."""
     newest: dict[tuple[str, int], Count] = {}
     settings = ConsumerSettings(auto_commit=False, allow_auto_create=False)
     async with Consumer(client, settings) as consumer:
@@ -76,7 +76,7 @@ async def read_counts(client: ClientSettings, stage: str, topic: str, books: Sta
         await consumer.assign(partitions)
         await consumer.seek_to_beginning()
         ends = await consumer.end_offsets(partitions)
-        while any(consumer.position(one) < ends[one] for one in partitions):
+        while any(consumer.position(partition) < ends[partition] for partition in partitions):
             for record in await consumer.poll():
                 count = read_count(record.key, record.value)
                 if count is not None and (count.stage, count.topic) == (stage, topic):

@@ -2,8 +2,8 @@
 
     Producer({..., "interceptor.classes": "ottla.monitor.reconcile.stamps:StampingInterceptor"})
 
-A stamp has the id of the producer, a number that counts its records of a topic, and the time of the send. With it, a
-stage says exactly which records are missing or doubled.
+A stamp has the id of the producer, a number that counts its records of a topic, and the time of the send. Stamps
+show exactly which records of a stage are missing or doubled.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Stamp(NamedTuple):
 
 
 def read_stamp(headers: Iterable[tuple[str, bytes | None]]) -> Stamp | None:
-    """The stamp among the headers of a record; None without one."""
+    """The stamp among the headers of a record; None without a stamp."""
     for name, content in headers:
         if name == HEADER and content is not None and len(content) == _LAYOUT.size:
             return Stamp(*_LAYOUT.unpack(content))
@@ -66,7 +66,7 @@ class NumberSet:
         self._ends: list[int] = []
 
     def add(self, number: int) -> bool:
-        """Adds a number; returns False if it was there."""
+        """Adds a number; returns False if the set already has it."""
         place = bisect_right(self._starts, number) - 1
         if place >= 0 and number < self._ends[place]:
             return False
@@ -96,7 +96,7 @@ class NumberSet:
         return zip(self._starts, self._ends, strict=True)
 
     def without(self, other: NumberSet) -> NumberSet:
-        """The numbers that are here and not in the other set."""
+        """The numbers of this set that are not in the other set."""
         result = NumberSet()
         for start, end in self.intervals():
             at = start
