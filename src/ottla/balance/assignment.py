@@ -1,4 +1,4 @@
-"""The replicas of a cluster while a plan is made: moves are applied one by one, and loads follow."""
+"""The replicas of a cluster while a plan is made: every applied move updates the loads of the brokers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Assignment", "BrokerLoad", "Transfer"]
 
 
 class Transfer(NamedTuple):
-    """A replica of a partition goes from one broker to another, or only its leadership does."""
+    """A replica of a partition, or only its leadership, goes from `source` to `target`."""
 
     partition: TopicPartition
     source: int
@@ -25,7 +25,7 @@ class Transfer(NamedTuple):
 
 
 class BrokerLoad:
-    """What one broker carries."""
+    """The load of a broker."""
 
     __slots__ = ("disk", "in_rate", "leaders", "out_rate", "replicas")
 
@@ -46,9 +46,9 @@ class Assignment:
         self.loads: dict[int, BrokerLoad] = {broker_id: BrokerLoad() for broker_id in state.brokers}
         self.held: dict[int, set[TopicPartition]] = {broker_id: set() for broker_id in state.brokers}
         self.of_topic: Counter[tuple[int, str]] = Counter()
-        for partition, one in state.partitions.items():
-            self.replicas[partition] = list(one.replicas)
-            for place, broker_id in enumerate(one.replicas):
+        for partition, current in state.partitions.items():
+            self.replicas[partition] = list(current.replicas)
+            for place, broker_id in enumerate(current.replicas):
                 self._add(partition, broker_id, leads=place == 0)
 
     @property
@@ -60,9 +60,9 @@ class Assignment:
         return self.replicas[partition][0]
 
     def out_rate(self, partition: TopicPartition) -> float:
-        """What the leader sends: to consumers, and to each follower what producers send."""
-        one = self.state.partitions[partition]
-        return one.out_rate + one.in_rate * (len(self.replicas[partition]) - 1)
+        """The rate that the leader sends: the rate of consumers, and for every follower the rate of producers."""
+        current = self.state.partitions[partition]
+        return current.out_rate + current.in_rate * (len(self.replicas[partition]) - 1)
 
     def move(self, partition: TopicPartition, source: int, target: int) -> None:
         """A replica changes its broker, and keeps its place in the list."""
@@ -74,16 +74,16 @@ class Assignment:
         self._add(partition, target, leads=place == 0)
 
     def lead(self, partition: TopicPartition, broker_id: int) -> None:
-        """Another replica becomes the leader, and the leader gets its place in the list."""
+        """`broker_id` becomes the leader, and the former leader gets its place in the list."""
         replicas = self.replicas[partition]
         old = replicas[0]
         out_rate = self.out_rate(partition)
         replicas[replicas.index(broker_id)] = old
         replicas[0] = broker_id
-        for one, sign in ((old, -1), (broker_id, 1)):
-            if one in self.loads:
-                self.loads[one].leaders += sign
-                self.loads[one].out_rate += sign * out_rate
+        for holder, sign in ((old, -1), (broker_id, 1)):
+            if holder in self.loads:
+                self.loads[holder].leaders += sign
+                self.loads[holder].out_rate += sign * out_rate
 
     def apply(self, transfer: Transfer) -> None:
         if transfer.is_lead:
@@ -95,8 +95,10 @@ class Assignment:
         """The bytes by which the plan grows; less than 0 if it shrinks, because a replica goes back."""
         if transfer.is_lead:
             return 0.0
-        one = self.state.partitions[transfer.partition]
-        return one.size_bytes * ((transfer.target not in one.replicas) - (transfer.source not in one.replicas))
+        current = self.state.partitions[transfer.partition]
+        return current.size_bytes * (
+            (transfer.target not in current.replicas) - (transfer.source not in current.replicas)
+        )
 
     def racks(self, partition: TopicPartition, *, without: int | None = None) -> Counter[str]:
         """How many replicas are in each rack; brokers without a rack do not count."""
@@ -109,15 +111,15 @@ class Assignment:
         )
 
     def machines(self, partition: TopicPartition, *, without: int | None = None) -> Counter[str | int]:
-        """How many replicas are on each machine; a broker whose machine is unknown has one of its own."""
-        return Counter(self.machine(one) for one in self.replicas[partition] if one != without)
+        """How many replicas are on each machine; a broker with an unknown machine counts as a machine."""
+        return Counter(self.machine(broker_id) for broker_id in self.replicas[partition] if broker_id != without)
 
     def machine(self, broker_id: int) -> str | int:
         broker = self.state.brokers.get(broker_id)
         return broker_id if broker is None or broker.host is None else broker.host
 
     def _add(self, partition: TopicPartition, broker_id: int, *, leads: bool) -> None:
-        # A replica list may name a broker that the cluster does not know any more.
+        # A replica list may contain a broker that is no longer in the cluster.
         if broker_id in self.loads:
             self.held[broker_id].add(partition)
             self._count(partition, broker_id, 1, leads=leads)
@@ -128,10 +130,10 @@ class Assignment:
             self._count(partition, broker_id, -1, leads=leads)
 
     def _count(self, partition: TopicPartition, broker_id: int, sign: int, *, leads: bool) -> None:
-        one, load = self.state.partitions[partition], self.loads[broker_id]
+        current, load = self.state.partitions[partition], self.loads[broker_id]
         load.replicas += sign
-        load.disk += sign * one.size_bytes
-        load.in_rate += sign * one.in_rate
+        load.disk += sign * current.size_bytes
+        load.in_rate += sign * current.in_rate
         self.of_topic[(broker_id, partition.topic)] += sign
         if leads:
             load.leaders += sign

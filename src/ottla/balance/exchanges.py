@@ -1,11 +1,11 @@
 """Swaps, where single moves do not reach a soft goal.
 
-A goal before it often refuses a move: the broker that would get the replica has enough of another figure. Two replicas
-that change places leave that figure nearly as it is. Where two brokers cannot exchange anything, because of racks, a
-third one takes from the one and gives to the other. Leaderships are swapped in the same way, without a byte.
+An earlier goal often refuses a move, because the target broker has enough of another figure. A swap of two replicas
+nearly keeps that figure. Where racks forbid an exchange between two brokers, a third broker takes from the source and
+gives to the target. Leaderships are swapped in the same way, without copying a byte.
 
-Every exchange brings brokers closer to the bounds of the goal, so the search ends. Goals before it judge the exchange
-as a whole, and hard goals each half of it: there is an order in which no half violates them.
+Every exchange brings brokers closer to the bounds of the goal, so the search ends. Earlier goals judge the exchange as
+a whole. Hard goals judge both halves: there must be an order in which no half violates them.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ from ottla.model.ids import TopicPartition
 
 __all__ = ["Exchanges", "Figure"]
 
-# The brokers that are furthest away from a broker's load are asked for an exchange.
+# The brokers whose load is furthest away from a broker's load are its partners for an exchange.
 PARTNERS_MAX = 12
-# Of the replicas of two brokers, so many of each are compared: the cheapest few, and if none of them helps, more.
+# So many of the cheapest replicas of both brokers are compared: few first, and more if no exchange of them helps.
 REPLICAS_MAX = (25, 120)
-# An exchange takes at least this share of what a broker has too much, so that few are enough.
+# The leaderships of both brokers that are compared: every pair costs time, and a broker may lead thousands.
+LEADS_MAX = 200
+# An exchange removes at least this share of a broker's excess, so that few exchanges are enough.
 USE_MIN = 0.2
 # So many exchanges are tried, the cheapest first, before a broker is left as it is.
 TRIES_MAX = 4_000
@@ -33,14 +35,14 @@ TINY = 1e-6
 
 
 class Figure(NamedTuple):
-    """What is evened out: how much of it a broker has, how much a replica is, and between which bounds it should be."""
+    """A figure to even out: the load of a broker, the share of a replica, and the bounds of the load."""
 
     of_broker: Callable[[int], float]
     # The second argument is True if the replica leads.
     of_replica: Callable[[TopicPartition, bool], float]
     least: float
     most: float
-    # Leaderships are handed over too.
+    # True if leaderships are handed over too.
     is_of_leaders: bool
 
     def excess(self, carried: float) -> float:
@@ -49,7 +51,7 @@ class Figure(NamedTuple):
 
 
 class _Candidate(NamedTuple):
-    # Bytes for each unit by which brokers come closer to the bounds; then those that bring most.
+    # Bytes for each unit by which brokers come closer to the bounds. At equal prices the largest use sorts first.
     price: float
     use: float
     transfers: tuple[Transfer, ...]
@@ -61,17 +63,17 @@ class Exchanges:
     def __init__(self, assignment: Assignment, goals: Sequence[Goal], *, only_leaders: bool = False) -> None:
         self._assignment = assignment
         self._only_leaders = only_leaders
-        self._soft = [one for one in goals if isinstance(one, SoftGoal)]
-        self._hard = [one for one in goals if one.is_hard]
-        # These judge the place of one replica. Other movements do not change their verdict.
-        self._placing = [one for one in self._hard if not isinstance(one, CapacityGoal)]
+        self._soft = [goal for goal in goals if isinstance(goal, SoftGoal)]
+        self._hard = [goal for goal in goals if goal.is_hard]
+        # These judge the place of a single replica. Other movements do not change their verdict.
+        self._placing = [goal for goal in self._hard if not isinstance(goal, CapacityGoal)]
 
     def run(self, figure: Figure) -> None:
         has_changed = True
         while has_changed:
             has_changed = False
             targets = self._assignment.targets
-            for broker_id in sorted(targets, key=lambda one: -figure.excess(figure.of_broker(one))):
+            for broker_id in sorted(targets, key=lambda target: -figure.excess(figure.of_broker(target))):
                 while figure.excess(figure.of_broker(broker_id)) > TINY and self._improve(figure, broker_id):
                     has_changed = True
 
@@ -80,17 +82,19 @@ class Exchanges:
         load = figure.of_broker(broker_id)
         gives = load > figure.most
         partners = sorted(
-            (one for one in self._assignment.targets if one != broker_id), key=figure.of_broker, reverse=not gives
+            (target for target in self._assignment.targets if target != broker_id),
+            key=figure.of_broker,
+            reverse=not gives,
         )[:PARTNERS_MAX]
-        pairs = [(broker_id, one) if gives else (one, broker_id) for one in partners]
+        pairs = [(broker_id, partner) if gives else (partner, broker_id) for partner in partners]
         use_min = max(figure.excess(load) * USE_MIN, TINY)
         for count in REPLICAS_MAX:
-            found = [
+            candidates = [
                 candidate
                 for source, target in pairs
                 for candidate in self._between(figure, source, target, use_min=use_min, count=count)
             ]
-            if self._try(heapq.nsmallest(TRIES_MAX, found)):
+            if self._try(heapq.nsmallest(TRIES_MAX, candidates)):
                 return True
         return any(self._try(self._through(figure, *pair, use_min=use_min)) for pair in pairs)
 
@@ -108,7 +112,7 @@ class Exchanges:
         return self._in_order(transfers) or (len(transfers) > 1 and self._in_order(transfers[::-1]))
 
     def _in_order(self, transfers: Sequence[Transfer]) -> bool:
-        """Whether hard goals accept one transfer after the other."""
+        """Whether hard goals accept the transfers in this order."""
         done: list[Transfer] = []
         try:
             for transfer in transfers:
@@ -129,9 +133,9 @@ class Exchanges:
         if of_source <= of_target:
             return
         before = figure.excess(of_source) + figure.excess(of_target)
-        for given, taken in self._kinds(figure, source, target, use_min=use_min, count=count):
-            for transfer, share, cost in given:
-                for back, share_back, cost_back in taken:
+        for outgoing, incoming in self._kinds(figure, source, target, use_min=use_min, count=count):
+            for transfer, share, cost in outgoing:
+                for back, share_back, cost_back in incoming:
                     moved = share - share_back
                     use = before - figure.excess(of_source - moved) - figure.excess(of_target + moved)
                     if use >= use_min:
@@ -143,15 +147,16 @@ class Exchanges:
         self, figure: Figure, source: int, target: int, *, use_min: float, count: int
     ) -> Iterator[tuple[list[_Row], list[_RowBack]]]:
         nothing: _RowBack = (None, 0.0, 0.0)
-        if figure.is_of_leaders:
-            led = list(self._leads(figure, source, target))
-            yield led, [nothing, *self._leads(figure, target, source)]
+        # The leaderships of the second pass would be those of the first pass.
+        if figure.is_of_leaders and count == REPLICAS_MAX[0]:
+            led = _sampled(self._leads(figure, source, target))
+            yield led, [nothing, *_sampled(self._leads(figure, target, source))]
         if self._only_leaders:
             return
         large = (row for row in self._replicas(figure, source, target) if row[1] >= use_min)
-        given = heapq.nsmallest(count, large, key=_cost)
-        if given:
-            yield given, [nothing, *heapq.nsmallest(count, self._replicas(figure, target, source), key=_cost)]
+        outgoing = heapq.nsmallest(count, large, key=_cost)
+        if outgoing:
+            yield outgoing, [nothing, *heapq.nsmallest(count, self._replicas(figure, target, source), key=_cost)]
 
     def _replicas(self, figure: Figure, source: int, target: int) -> Iterator[_Row]:
         """Replicas that may go from one broker to the other as far as racks, machines and directories are concerned."""
@@ -186,9 +191,9 @@ class Exchanges:
                 continue
             of_middle = figure.of_broker(middle)
             before = sum(map(figure.excess, (*loads, of_middle)))
-            taken = sorted(rows(figure, source, middle), key=_cost)
-            given = sorted(rows(figure, middle, target), key=_cost)
-            for (first, share, cost), (second, share_on, cost_on) in zip(taken, given, strict=False):
+            to_middle = sorted(rows(figure, source, middle), key=_cost)
+            from_middle = sorted(rows(figure, middle, target), key=_cost)
+            for (first, share, cost), (second, share_on, cost_on) in zip(to_middle, from_middle, strict=False):
                 after = (loads[0] - share, loads[1] + share_on, of_middle + share - share_on)
                 use = before - sum(map(figure.excess, after))
                 if use >= use_min and first.partition != second.partition:
@@ -201,6 +206,15 @@ _RowBack = tuple[Transfer | None, float, float]
 
 def _cost(row: _Row) -> tuple[float, TopicPartition]:
     return row[2], row[0].partition
+
+
+def _sampled(leads: Iterable[_Row]) -> list[_Row]:
+    """At most `LEADS_MAX` leaderships, with shares from the smallest to the largest."""
+    rows = list(leads)
+    if len(rows) <= LEADS_MAX:
+        return rows
+    rows.sort(key=lambda row: (row[1], row[0].partition))
+    return [rows[place * (len(rows) - 1) // (LEADS_MAX - 1)] for place in range(LEADS_MAX)]
 
 
 def _accepts(goal: Goal, assignment: Assignment, transfer: Transfer) -> bool:

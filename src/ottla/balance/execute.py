@@ -1,8 +1,8 @@
 """Executes the steps of a plan: throttled, watched, and stopped when producers suffer.
 
-Nothing is remembered but the plan: a step asks the cluster which of its partitions have their new replicas already. So
-a run that was interrupted at any point is simply run again. A partition that something else has changed since the plan
-was made is skipped: its new replicas were chosen for other ones.
+Only the plan is stored: a step asks the cluster which of its partitions have their new replicas already. So a run that
+was interrupted at any point is simply run again. A partition that was changed by something else after the plan was made
+is skipped: its new replicas were chosen for different current replicas.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from ottla.model.ids import TopicPartition, Uuid
 __all__ = ["Executor", "Guard", "ProducersSuffer", "find_topic_ids", "told_skips"]
 
 POLL_SECONDS = 0.3
-# A broker may not have heard yet that a reassignment has ended: a difference from the plan has to last so many looks.
+# A broker may learn late that a reassignment has ended: a difference from the plan has to last so many looks.
 LOOKS = 4
-# The partitions of a sentence.
-SKIPS_TOLD = 10
+# The looks after a move: brokers are most likely to be late then, and a finished move must not count as undone.
+LOOKS_AFTER_MOVE = 30
+# The partitions that a sentence lists.
+SKIPS_LISTED_MAX = 10
 
 _Replicas = Mapping[TopicPartition, Sequence[int]]
 
@@ -37,29 +39,29 @@ _HARMLESS = (ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.PREFERRED_LEADER_NOT_AVAIL
 
 class Guard(Protocol):
     def complaint(self) -> str | None:
-        """A sentence about how clients suffer now; None if they do not."""
+        """A sentence about how clients suffer now, or None."""
 
 
 class ProducersSuffer(Exception):
-    """The run was stopped. The message tells what has become of the step that was going on."""
+    """The run was stopped. The message describes the outcome of the current step."""
 
 
 class _Current(NamedTuple):
-    """A partition as it is."""
+    """The current state of a partition."""
 
     topic_id: Uuid
-    # Without those that a reassignment is adding.
+    # Without the replicas that a reassignment is adding.
     replicas: tuple[int, ...]
     ongoing: OngoingReassignment | None
 
     def objection(self, movement: Movement, planned_id: Uuid | None) -> str | None:
-        """Why the movement is not what was planned; None if it may be made, or is made already."""
+        """Why the movement no longer fits the partition; None if it may be made, or is made already."""
         if planned_id is not None and planned_id != self.topic_id:
             return "the topic was deleted and created again"
         if self.ongoing is not None:
             target = self.ongoing.target
             return None if set(target) == set(movement.after) else f"it is being moved to {_listed(target)}"
-        # A reassignment that was cancelled may leave another order.
+        # A cancelled reassignment may leave the replicas in another order.
         if set(self.replicas) in (set(movement.before), set(movement.after)):
             return None
         return f"its replicas are {_listed(self.replicas)}, and no longer {_listed(movement.before)}"
@@ -67,14 +69,14 @@ class _Current(NamedTuple):
 
 async def find_topic_ids(admin: AdminClient, steps: Sequence[Step]) -> dict[str, Uuid]:
     """The ids of the topics that steps move, by which `Executor` recognizes them later."""
-    described = await admin.topics.describe({one.partition.topic for step in steps for one in step.movements})
+    described = await admin.topics.describe({movement.partition.topic for step in steps for movement in step.movements})
     return {name: topic.topic_id for name, topic in described.items() if not isinstance(topic, KafkaError)}
 
 
 def told_skips(skipped: Mapping[TopicPartition, str]) -> str:
     """The skipped partitions as a sentence."""
-    named = "; ".join(f"{partition}: {reason}" for partition, reason in list(skipped.items())[:SKIPS_TOLD])
-    more = f"; and {len(skipped) - SKIPS_TOLD} more" if len(skipped) > SKIPS_TOLD else ""
+    named = "; ".join(f"{partition}: {reason}" for partition, reason in list(skipped.items())[:SKIPS_LISTED_MAX])
+    more = f"; and {len(skipped) - SKIPS_LISTED_MAX} more" if len(skipped) > SKIPS_LISTED_MAX else ""
     return f"Not moved, because they have changed since the plan was made: {named}{more}."
 
 
@@ -99,43 +101,54 @@ class Executor:
         self._topic_ids = topic_ids or {}
         # Partitions that were not moved, with the reason.
         self.skipped: dict[TopicPartition, str] = {}
+        # Whether the throttles were left, because replicas still move.
+        self.leaves_throttles = False
         # Brokers whose rates are set.
         self._rated: set[int] = set()
+        # The partitions of the current step.
+        self._started: Sequence[TopicPartition] = ()
 
     async def run(self, steps: Sequence[Step]) -> None:
+        """Runs the steps. An interrupted run leaves the throttles while the replicas of its last step move."""
         topics = [movement.partition.topic for step in steps for movement in step.movements]
         try:
             for number, step in enumerate(steps):
                 await self._run_step(number, step)
         finally:
             if self._throttle is not None:
-                await clear_throttles(self._admin, topics)
+                self.leaves_throttles = bool(
+                    self._started and await self._admin.partitions.reassignments(self._started)
+                )
+                if not self.leaves_throttles:
+                    await clear_throttles(self._admin, topics)
 
     async def _run_step(self, number: int, step: Step) -> None:
         movements, current = await self._planned(step)
         todo = [
-            one
-            for one in movements
-            if current[one.partition].ongoing is not None or current[one.partition].replicas != one.after
+            movement
+            for movement in movements
+            if current[movement.partition].ongoing is not None or current[movement.partition].replicas != movement.after
         ]
         targets = {movement.partition: movement.after for movement in todo}
         if self._throttle is not None and todo:
             before = {movement.partition: current[movement.partition].replicas for movement in todo}
             await self._set_throttles(before, targets, self._throttle)
+        self._started = list(targets)
         for partition, error in (await self._admin.partitions.reassign(targets) if targets else {}).items():
             if error is not None:
                 raise KafkaError(error.code, f"{partition}: {error.message}")
         await self._wait(number, step, todo)
-        await self._elect(movements)
+        self.skipped |= await self._undone(todo)
+        await self._elect([movement for movement in movements if movement.partition not in self.skipped])
 
     async def _set_throttles(self, before: _Replicas, targets: _Replicas, throttle: int) -> None:
         await set_throttled_replicas(self._admin, before, targets)
-        involved = {one for some in (*before.values(), *targets.values()) for one in some}
-        # A broker that is away now may be back in a later step.
+        involved = {broker for replicas in (*before.values(), *targets.values()) for broker in replicas}
+        # A broker that is missing now may be back in a later step.
         self._rated |= await set_rates(self._admin, involved - self._rated, between=throttle)
 
     async def _wait(self, number: int, step: Step, todo: Sequence[Movement]) -> None:
-        """Until no partition of the step moves any more. If clients suffer, the step is taken back."""
+        """Waits until no partition of the step moves. If clients suffer, takes the step back and raises."""
         wanted = [movement.partition for movement in todo]
         while wanted:
             moving = await self._admin.partitions.reassignments(wanted)
@@ -147,15 +160,33 @@ class Executor:
                 raise ProducersSuffer(f"{complaint} {await self._take_back(number, list(moving))}")
             await asyncio.sleep(POLL_SECONDS)
 
+    async def _undone(self, todo: Sequence[Movement]) -> dict[TopicPartition, str]:
+        """The partitions that do not have their new replicas although nothing moves: something else interfered."""
+        undone: dict[TopicPartition, str] = {}
+        for look in range(LOOKS_AFTER_MOVE if todo else 0):
+            if look:
+                await asyncio.sleep(POLL_SECONDS)
+            current = await self._current(Step(tuple(todo)))
+            undone = {
+                movement.partition: f"its move was cancelled or replaced; its replicas are {_listed(state.replicas)}"
+                for movement in todo
+                if (state := current.get(movement.partition)) and set(state.replicas) != set(movement.after)
+            }
+            if not undone:
+                break
+        return undone
+
     async def _take_back(self, number: int, moving: Sequence[TopicPartition]) -> str:
-        """Cancels the reassignments of a step, and tells what has become of it."""
+        """Cancels the reassignments of a step, and returns a sentence about the outcome."""
         try:
             answers = await self._admin.partitions.reassign(dict.fromkeys(moving))
         except (KafkaError, ClientError) as error:
             return f"Step {number + 1} could not be taken back and goes on: {error}"
-        ended = [one for one, error in answers.items() if error is not None and error.code == _ENDED]
+        ended = [partition for partition, error in answers.items() if error is not None and error.code == _ENDED]
         refused = [
-            f"{one}: {error.code.name}" for one, error in answers.items() if error is not None and one not in ended
+            f"{partition}: {error.code.name}"
+            for partition, error in answers.items()
+            if error is not None and partition not in ended
         ]
         kept = len(moving) - len(ended) - len(refused)
         taken_back = f"{kept} partitions keep their replicas, and the steps before are done."
@@ -165,61 +196,67 @@ class Executor:
             return f"Step {number + 1} was taken back: {taken_back}"
         return (
             f"Step {number + 1} was not taken back as a whole: {len(refused)} partitions still move "
-            f"({'; '.join(refused[:SKIPS_TOLD])}), {taken_back}"
+            f"({'; '.join(refused[:SKIPS_LISTED_MAX])}), {taken_back}"
         )
 
     async def _elect(self, movements: Sequence[Movement]) -> None:
-        """The first replica leads, wherever that is another one than before."""
+        """Elects the first replica of every partition that another replica leads."""
         if not movements:
             return
         partitions = [movement.partition for movement in movements]
         described = await self._admin.topics.describe({partition.topic for partition in partitions})
         leaders = {
-            TopicPartition(name, one.partition): one.leader
+            TopicPartition(name, info.partition): info.leader
             for name, topic in described.items()
             if not isinstance(topic, KafkaError)
-            for one in topic.partitions
+            for info in topic.partitions
         }
-        wrong = [one.partition for one in movements if leaders.get(one.partition) not in (None, one.after[0])]
+        wrong = [
+            movement.partition
+            for movement in movements
+            if leaders.get(movement.partition) not in (None, movement.after[0])
+        ]
         if wrong:
             for partition, error in (await self._admin.partitions.elect(ElectionType.PREFERRED, wrong)).items():
                 if error is not None and error.code not in _HARMLESS:
                     raise KafkaError(error.code, f"{partition}: {error.message}")
 
     async def _planned(self, step: Step) -> tuple[list[Movement], dict[TopicPartition, _Current]]:
-        """The movements that are still what was planned, and their partitions as they are; others are skipped."""
+        """The movements that still fit their partitions, and the current partitions; other movements are skipped."""
         objections: dict[TopicPartition, str] = {}
         for look in range(LOOKS):
             if look:
                 await asyncio.sleep(POLL_SECONDS)
             current = await self._current(step)
-            found = [one for one in step.movements if one.partition in current]
+            movements = [movement for movement in step.movements if movement.partition in current]
             reasons = {
-                one.partition: current[one.partition].objection(one, self._topic_ids.get(one.partition.topic))
-                for one in found
+                movement.partition: current[movement.partition].objection(
+                    movement, self._topic_ids.get(movement.partition.topic)
+                )
+                for movement in movements
             }
             objections = {partition: reason for partition, reason in reasons.items() if reason is not None}
             if not objections:
                 break
         self.skipped |= objections
-        return [one for one in found if one.partition not in objections], current
+        return [movement for movement in movements if movement.partition not in objections], current
 
     async def _current(self, step: Step) -> dict[TopicPartition, _Current]:
-        """The partitions as they are; a topic that was deleted meanwhile is left out."""
+        """The current partitions; a topic that was deleted meanwhile is left out."""
         wanted = [movement.partition for movement in step.movements]
-        # Before the replicas: a reassignment that ends in between is taken for one that goes on, which does no harm.
+        # Read before the replicas: a reassignment that ends in between counts as ongoing, which does no harm.
         moving = await self._admin.partitions.reassignments(wanted)
         described = await self._admin.topics.describe({partition.topic for partition in wanted})
-        found = {}
+        partitions = {}
         for name, topic in described.items():
             if isinstance(topic, KafkaError):
                 continue
-            for one in topic.partitions:
-                partition = TopicPartition(name, one.partition)
+            for info in topic.partitions:
+                partition = TopicPartition(name, info.partition)
                 ongoing = moving.get(partition)
-                replicas = one.replicas if ongoing is None else ongoing.settled
-                found[partition] = _Current(topic.topic_id, replicas, ongoing)
-        return found
+                replicas = info.replicas if ongoing is None else ongoing.settled
+                partitions[partition] = _Current(topic.topic_id, replicas, ongoing)
+        return partitions
 
 
 def _listed(replicas: Sequence[int]) -> str:

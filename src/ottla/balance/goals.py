@@ -1,6 +1,6 @@
-"""Goals, in the order of their weight: a later goal never spoils what an earlier one has reached.
+"""Goals in the order of their priority: a later goal never undoes what an earlier goal has reached.
 
-The order and the thresholds are those of Cruise Control. Hard goals hold after every move, also on the way.
+The order and the thresholds are those of Cruise Control. Hard goals hold after every single move of a plan.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TOPIC_GAP_MIN = 2
 
 
 class Goal(Protocol):
-    """A goal judges moves, and says which brokers violate it."""
+    """A goal judges moves, and lists its violations."""
 
     @property
     def name(self) -> str: ...
@@ -54,7 +54,7 @@ class Goal(Protocol):
         """Whether the replica on `target` may become the leader."""
 
     def violations(self, assignment: Assignment) -> list[str]:
-        """Sentences about what is not as it should be; empty if the goal is reached."""
+        """Sentences about the violations of the goal; empty if the goal is reached."""
 
 
 @runtime_checkable
@@ -62,7 +62,7 @@ class SoftGoal(Goal, Protocol):
     """A goal that does not have to hold while replicas move."""
 
     def accepts_together(self, assignment: Assignment, transfers: Sequence[Transfer]) -> bool:
-        """Whether all of these may happen; what counts is how things are after the last one."""
+        """Whether all transfers may happen; only the assignment after the last transfer counts."""
 
 
 class RackGoal:
@@ -75,7 +75,7 @@ class RackGoal:
         self._racks = 1
 
     def prepare(self, assignment: Assignment) -> None:
-        brokers = (assignment.state.brokers[one] for one in assignment.targets)
+        brokers = (assignment.state.brokers[broker_id] for broker_id in assignment.targets)
         self._racks = max(len({broker.rack for broker in brokers if broker.rack is not None}), 1)
 
     def accepts_move(self, assignment: Assignment, partition: TopicPartition, source: int, target: int) -> bool:
@@ -106,8 +106,8 @@ class RackGoal:
 class MachineGoal:
     """Replicas of a partition are on different machines, as far as the machines and the racks allow it.
 
-    A machine fails as a whole. The goal is the rule of the controller for new partitions: no second replica on one
-    machine while there is another without any.
+    A machine fails as a whole. The goal is the rule of the controller for new partitions: no second replica on a
+    machine while another machine has none.
     """
 
     name = "machine awareness"
@@ -115,19 +115,19 @@ class MachineGoal:
 
     def __init__(self, racks: RackGoal | None = None) -> None:
         self._of_racks = racks
-        # Rack -> its machines; machines without a rack each have one of their own.
+        # Rack -> its machines; a machine without a rack has a key of its own.
         self._machines: dict[object, set[str | int]] = {}
         self._shares_machines = False
 
     def prepare(self, assignment: Assignment) -> None:
         machines: defaultdict[object, set[str | int]] = defaultdict(set)
         targets = assignment.targets
-        for one in targets:
-            machine, rack = assignment.machine(one), assignment.state.brokers[one].rack
+        for broker_id in targets:
+            machine, rack = assignment.machine(broker_id), assignment.state.brokers[broker_id].rack
             machines[("machine", machine) if rack is None else ("rack", rack)].add(machine)
         self._machines = dict(machines)
-        # On one machine all placements are equal, and so they are if every broker has a machine of its own.
-        self._shares_machines = 1 < len({assignment.machine(one) for one in targets}) < len(targets)
+        # All placements are equal on a single machine, and also if every broker has a machine of its own.
+        self._shares_machines = 1 < len({assignment.machine(broker_id) for broker_id in targets}) < len(targets)
         if self._of_racks is not None:
             self._of_racks.prepare(assignment)
 
@@ -153,9 +153,11 @@ class MachineGoal:
 
     def shared(self, assignment: Assignment) -> list[str]:
         """A sentence about replicas that share a machine because there are too few; empty on a single machine."""
-        left = len({assignment.machine(one) for one in assignment.targets})
-        known = {assignment.machine(one) for one in assignment.state.brokers}
-        count = sum(len(assignment.machines(one)) < len(some) for one, some in assignment.replicas.items())
+        left = len({assignment.machine(broker_id) for broker_id in assignment.targets})
+        known = {assignment.machine(broker_id) for broker_id in assignment.state.brokers}
+        count = sum(
+            len(assignment.machines(partition)) < len(replicas) for partition, replicas in assignment.replicas.items()
+        )
         if not count or len(known) == 1:
             return []
         partitions = "1 partition has" if count == 1 else f"{count} partitions have"
@@ -178,7 +180,7 @@ class CapacityGoal:
         self.name = f"{metric.name} capacity"
 
     def prepare(self, assignment: Assignment) -> None:
-        """Capacities are given."""
+        """Capacities do not depend on the assignment."""
 
     def accepts_move(self, assignment: Assignment, partition: TopicPartition, source: int, target: int) -> bool:
         leads = assignment.leader(partition) == source
@@ -205,7 +207,7 @@ class CapacityGoal:
 
 
 class DistributionGoal:
-    """All brokers carry about the same."""
+    """All brokers carry about the same load."""
 
     is_hard = False
 
@@ -218,7 +220,7 @@ class DistributionGoal:
     def prepare(self, assignment: Assignment) -> None:
         targets = assignment.targets
         if targets:
-            total = sum(self.metric.of_broker(assignment.loads[one]) for one in targets)
+            total = sum(self.metric.of_broker(assignment.loads[broker_id]) for broker_id in targets)
             self.bounds = self.computed_bounds(total / len(targets))
 
     def computed_bounds(self, average: float) -> tuple[float, float]:
@@ -242,17 +244,18 @@ class DistributionGoal:
             changes[transfer.source] -= moved
             changes[transfer.target] += moved
         return _come_closer(
-            self.bounds, [(self.metric.of_broker(assignment.loads[one]), more) for one, more in changes.items()]
+            self.bounds,
+            [(self.metric.of_broker(assignment.loads[broker_id]), more) for broker_id, more in changes.items()],
         )
 
     def violations(self, assignment: Assignment) -> list[str]:
         least, most = self.bounds
-        found = []
+        sentences = []
         for broker_id in assignment.targets:
             carried = self.metric.of_broker(assignment.loads[broker_id])
             if not least <= carried <= most:
-                found.append(f"broker {broker_id} carries {carried:.0f}, not {least:.0f} to {most:.0f}")
-        return found
+                sentences.append(f"broker {broker_id} carries {carried:.0f}, not {least:.0f} to {most:.0f}")
+        return sentences
 
     def _accepts(self, assignment: Assignment, source: int, target: int, moved: float) -> bool:
         """Both brokers stay within the bounds, or the pair becomes more even."""
@@ -267,7 +270,7 @@ class DistributionGoal:
 
 
 class TopicGoal:
-    """The replicas of a topic are not heaped on few brokers."""
+    """The replicas of a topic are spread over the brokers."""
 
     name = "topic distribution"
     is_hard = False
@@ -301,7 +304,11 @@ class TopicGoal:
         return all(
             _come_closer(
                 (0, self.most[topic]),
-                [(assignment.of_topic[(one, topic)], more) for (other, one), more in changes.items() if other == topic],
+                [
+                    (assignment.of_topic[(broker_id, topic)], more)
+                    for (changed_topic, broker_id), more in changes.items()
+                    if changed_topic == topic
+                ],
             )
             for topic in {topic for topic, _ in changes}
         )
@@ -315,9 +322,9 @@ class TopicGoal:
 
 
 def _come_closer(bounds: tuple[float, float], changes: Sequence[tuple[float, float]]) -> bool:
-    """Whether loads that change stay within the bounds, or get no further away from them altogether.
+    """Whether changed loads stay within the bounds, or their total distance from the bounds does not grow.
 
-    No load gets beyond the bounds further than one of the others was before.
+    No load ends further outside the bounds than the furthest of the loads was before.
     """
     if not any(more for _, more in changes):
         return True

@@ -21,8 +21,9 @@ from ottla.monitor.probe_topic import ensure_topic
 __all__ = ["LatencyGuard", "LatencyJudge"]
 
 TOPIC = "ottla-monitor"
-# Every broker gets a record in this time, and the records are spread over it: a burst would be a load of its own.
+# Every broker gets a record in this time, and the records are spread over it, because a burst would itself be a load.
 INTERVAL_SECONDS = 0.1
+TIMEOUT_MS = 5_000
 
 
 class LatencyJudge:
@@ -41,13 +42,13 @@ class LatencyJudge:
         self._window.add(milliseconds)
 
     def end_window(self) -> None:
-        """The first window is the usual one."""
+        """Ends the window. The latency of the first window counts as usual."""
         window, self._window = self._window, Latencies()
         if self.usual_ms is None:
             self.usual_ms = window.quantile(0.99)
             return
         self._last_ms = window.quantile(0.99)
-        # A window without an answer is as bad as it gets.
+        # A window without an answer counts as bad.
         is_bad = not window.count or self._last_ms > self.limit_ms
         self._bad_windows = self._bad_windows + 1 if is_bad else 0
 
@@ -62,9 +63,9 @@ class LatencyJudge:
 
 
 class LatencyGuard:
-    """An async context manager that sends records through every broker. `complaint` is asked by the executor.
+    """An async context manager that sends records through every broker. The executor calls `complaint`.
 
-    Brokers `without` are emptied: they get no new partitions for the records.
+    The brokers of `without` are being emptied: they get no new partitions for the records.
     """
 
     def __init__(
@@ -84,25 +85,40 @@ class LatencyGuard:
         self._without = without
         self._clock = clock
         self._usual = asyncio.Event()
+        # The partitions that have answered. Others may have had no leader before the run.
+        self._answering: set[int] = set()
+        self._task: asyncio.Task[None] | None = None
 
     def complaint(self) -> str | None:
+        if self._task is not None and self._task.done():
+            return f"The guard sends no records any more: {self._task.exception()}"
         return self.judge.complaint()
 
     async def __aenter__(self) -> Self:
         async with AdminClient(self._client) as admin:
             self._partitions = list(await ensure_topic(admin, TOPIC, without=self._without))
         self._task = asyncio.ensure_future(self._run())
-        await asyncio.wait([self._task, asyncio.ensure_future(self._usual.wait())], return_when="FIRST_COMPLETED")
+        usual = asyncio.ensure_future(self._usual.wait())
+        try:
+            await asyncio.wait([self._task, usual], return_when="FIRST_COMPLETED")
+        except BaseException:
+            self._task.cancel()
+            raise
+        finally:
+            usual.cancel()
+        if self._task.done():
+            self._task.result()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        assert self._task is not None
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
-        settings = ProducerSettings(linger_ms=0, request_timeout_ms=5_000, delivery_timeout_ms=5_000)
+        settings = ProducerSettings(linger_ms=0, request_timeout_ms=TIMEOUT_MS, delivery_timeout_ms=TIMEOUT_MS)
         async with Producer(self._client, settings) as producer:
             end = self._clock() + self._window_seconds
             pause_seconds = INTERVAL_SECONDS / (len(self._partitions) + 1)
@@ -121,10 +137,13 @@ class LatencyGuard:
 
         def on_delivery(_: object, error: Exception | None) -> None:
             if error is None:
+                self._answering.add(partition)
                 self.judge.add((self._clock() - began) * 1000)
+            elif partition in self._answering and self._usual.is_set():
+                # Ignored failures would hide a broker that answers nothing behind the answers of the other brokers.
+                self.judge.add(TIMEOUT_MS)
 
         try:
             await producer.send(TOPIC, b"guard", partition=partition, on_delivery=on_delivery)
-        except (ClientError, KafkaError):
-            # The window counts what was answered.
-            return
+        except (ClientError, KafkaError) as error:
+            on_delivery(None, error)

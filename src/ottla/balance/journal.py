@@ -1,4 +1,4 @@
-"""The plan on disk, so that a run that was interrupted can go on where it was."""
+"""The plan on disk, so that an interrupted run can be resumed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VERSION = 1
 
 
 class Journal:
-    """A file with the steps of a plan. What is done is asked from the cluster, so the file is written once."""
+    """A file with the steps of a plan. The progress is read from the cluster, so the file is written once."""
 
     def __init__(
         self,
@@ -34,9 +34,9 @@ class Journal:
         self.cluster_id = cluster_id
         self.steps = tuple(steps)
         self.throttle = throttle
-        # Brokers that the plan empties: they get nothing new meanwhile.
+        # Brokers that the plan empties: they get no new partitions meanwhile.
         self.drained = tuple(drained)
-        # A topic of the same name that was created since is another one. A journal may not have them.
+        # The ids distinguish a topic from a topic that was created later with the same name. A journal may lack them.
         self.topic_ids = dict(topic_ids or {})
 
     def write(self) -> None:
@@ -48,7 +48,7 @@ class Journal:
             "topics": {name: str(topic_id) for name, topic_id in self.topic_ids.items()},
             "steps": [[_written(movement) for movement in step.movements] for step in self.steps],
         }
-        # Another run may be reading it: the file is whole at every time.
+        # Another run may be reading the file, so it must be complete at any time.
         draft = self.path.with_name(f"{self.path.name}.draft")
         with draft.open("w", encoding="utf-8") as file:
             json.dump(content, file, indent=1)

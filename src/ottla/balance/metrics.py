@@ -1,4 +1,4 @@
-"""What goals measure: a figure of each broker, and how much of it one replica is."""
+"""The metrics of goals: a figure of every broker, and the share of a replica."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["DISK", "LEADERS", "NETWORK_IN", "NETWORK_OUT", "REPLICAS", "Metric"]
 class Metric(NamedTuple):
     name: str
     of_broker: Callable[[BrokerLoad], float]
-    # The share of the replica of a partition; True if it leads.
+    # The share of a replica of the partition; the last argument is True if the replica leads.
     of_replica: Callable[[Assignment, TopicPartition, bool], float]
     capacity: Callable[[BrokerState], float]
 

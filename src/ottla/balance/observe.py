@@ -15,18 +15,18 @@ __all__ = ["observe", "with_brokers", "with_partitions"]
 
 
 async def observe(admin: AdminClient, *, sample_seconds: float = 0.0) -> ClusterState:
-    """The cluster as it is. Traffic is the growth of the logs during the sample; without a sample it is unknown."""
+    """The current cluster. Traffic is the growth of the logs during the sample; without a sample it is unknown."""
     state = await _look(admin)
     if not sample_seconds:
         return state
-    before = {partition: one.size_bytes for partition, one in state.partitions.items()}
+    before = {partition: current.size_bytes for partition, current in state.partitions.items()}
     await asyncio.sleep(sample_seconds)
     state = await _look(admin)
     partitions = {
         partition: replace(
-            one, in_rate=max(one.size_bytes - before.get(partition, one.size_bytes), 0.0) / sample_seconds
+            current, in_rate=max(current.size_bytes - before.get(partition, current.size_bytes), 0.0) / sample_seconds
         )
-        for partition, one in state.partitions.items()
+        for partition, current in state.partitions.items()
     }
     return ClusterState(brokers=state.brokers, partitions=partitions)
 
@@ -37,9 +37,9 @@ async def _look(admin: AdminClient) -> ClusterState:
     sizes: dict[TopicPartition, float] = {}
     brokers = {}
     for node in described:
-        found = directories.get(node.node_id)
+        broker_directories = directories.get(node.node_id)
         total = 0.0
-        for directory in found if isinstance(found, list) else ():
+        for directory in broker_directories if isinstance(broker_directories, list) else ():
             if directory.error is not None:
                 continue
             total += max(directory.total_bytes, 0)
@@ -64,7 +64,7 @@ async def _look(admin: AdminClient) -> ClusterState:
                     brokers[broker_id] = BrokerState(broker_id=broker_id, is_alive=False)
             for broker_id in info.offline_replicas:
                 broker = brokers[broker_id]
-                # The broker is there, and its replica is not: the directory has failed.
+                # The broker is alive, but its replica is offline: the directory has failed.
                 if broker.is_alive:
                     brokers[broker_id] = replace(broker, failed_replicas=broker.failed_replicas | {partition})
     return ClusterState(brokers=brokers, partitions=partitions)
@@ -77,7 +77,7 @@ def with_brokers(
     drained: Iterable[int] = (),
     dead: Iterable[int] = (),
 ) -> ClusterState:
-    """What if brokers were added, emptied or lost?"""
+    """The cluster as if brokers were added, emptied or lost."""
     brokers = dict(state.brokers)
     sizes = [broker.disk_bytes for broker in brokers.values() if broker.is_alive]
     for broker_id, rack in added:
@@ -96,19 +96,19 @@ def with_brokers(
 
 
 def with_partitions(state: ClusterState, topic: str, count: int) -> ClusterState:
-    """What if a topic had more partitions? The traffic of the topic is shared by all of them."""
-    existing = {partition: one for partition, one in state.partitions.items() if partition.topic == topic}
+    """The cluster as if a topic had more partitions, which share the traffic of the topic."""
+    existing = {partition: current for partition, current in state.partitions.items() if partition.topic == topic}
     if not existing:
         raise ValueError(f"There is no topic {topic!r}.")
     if count <= len(existing):
         raise ValueError(f"{topic} has {len(existing)} partitions; --partitions {topic}={count} adds none.")
-    brokers = sorted(one for one, broker in state.brokers.items() if broker.takes_replicas)
+    brokers = sorted(broker_id for broker_id, broker in state.brokers.items() if broker.takes_replicas)
     factor = min(len(next(iter(existing.values())).replicas), len(brokers))
     share = len(existing) / count
     partitions = dict(state.partitions)
-    for partition, one in existing.items():
-        partitions[partition] = replace(one, in_rate=one.in_rate * share, out_rate=one.out_rate * share)
-    average = sum(one.in_rate for one in existing.values()) / count
+    for partition, current in existing.items():
+        partitions[partition] = replace(current, in_rate=current.in_rate * share, out_rate=current.out_rate * share)
+    average = sum(current.in_rate for current in existing.values()) / count
     for number in range(len(existing), count):
         replicas = tuple(brokers[(number + step) % len(brokers)] for step in range(factor))
         partitions[TopicPartition(topic, number)] = PartitionState(

@@ -1,9 +1,9 @@
-"""Makes a plan: first what has to leave its broker, then one goal after the other.
+"""Makes a plan: first moves the replicas that have to leave their brokers, then pursues the goals in order.
 
-A move is taken only if the goals before it accept it, and hard goals accept every move. Each move takes from a broker
-that carries too much, or gives to one that carries too little, without making another such broker; so the planner ends.
-Among the moves that help, those with the fewest bytes come first. Where moves do not reach a soft goal, replicas are
-swapped, unless racks make the goal unreachable.
+A move is taken only if all earlier goals and all hard goals accept it. Every move takes from a broker that carries too
+much, or gives to a broker that carries too little, without making another such broker; so the planner ends. Among the
+moves that help, the moves with the fewest bytes come first. Where moves do not reach a soft goal, replicas are swapped,
+unless racks make the goal unreachable.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Movement:
 
     @property
     def added(self) -> tuple[int, ...]:
-        return tuple(one for one in self.after if one not in self.before)
+        return tuple(broker_id for broker_id in self.after if broker_id not in self.before)
 
     @property
     def removed(self) -> tuple[int, ...]:
-        return tuple(one for one in self.before if one not in self.after)
+        return tuple(broker_id for broker_id in self.before if broker_id not in self.after)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class GoalResult:
     is_hard: bool
     violations_before: int
     violations_after: int
-    # Some sentences about what is left, also where nothing better is possible.
+    # Some sentences about the violations that are left, also where no plan does better.
     left: tuple[str, ...]
 
 
@@ -86,20 +86,20 @@ def make_plan(state: ClusterState, goals: Sequence[Goal] | None = None) -> Plan:
     for goal in chosen:
         goal.prepare(assignment)
     for place, goal in enumerate(chosen):
-        _Pursuit(assignment, goal, [*chosen[:place], *(one for one in chosen[place + 1 :] if one.is_hard)]).run()
+        _Pursuit(assignment, goal, [*chosen[:place], *(later for later in chosen[place + 1 :] if later.is_hard)]).run()
     _take_back(assignment, chosen)
     results = []
     for goal, count in zip(chosen, before, strict=True):
         left = goal.violations(assignment)
         reason = unreachable_because(assignment, goal, chosen) if left else None
-        told = goal.shared(assignment) if isinstance(goal, MachineGoal) and not left else left
+        sentences = goal.shared(assignment) if isinstance(goal, MachineGoal) and not left else left
         results.append(
             GoalResult(
                 goal=goal.name,
                 is_hard=goal.is_hard,
                 violations_before=count,
                 violations_after=len(left),
-                left=tuple(told[:3]) if reason is None else (reason, *left[:2]),
+                left=tuple(sentences[:3]) if reason is None else (reason, *left[:2]),
             )
         )
     return Plan(movements=tuple(_movements(assignment)), goals=tuple(results), stranded=tuple(stranded))
@@ -107,21 +107,24 @@ def make_plan(state: ClusterState, goals: Sequence[Goal] | None = None) -> Plan:
 
 def _movements(assignment: Assignment) -> Iterator[Movement]:
     for partition, replicas in sorted(assignment.replicas.items()):
-        one = assignment.state.partitions[partition]
-        if tuple(replicas) != one.replicas:
-            added = sum(broker_id not in one.replicas for broker_id in replicas)
+        current = assignment.state.partitions[partition]
+        if tuple(replicas) != current.replicas:
+            added = sum(broker_id not in current.replicas for broker_id in replicas)
             yield Movement(
-                partition=partition, before=one.replicas, after=tuple(replicas), size_bytes=added * one.size_bytes
+                partition=partition,
+                before=current.replicas,
+                after=tuple(replicas),
+                size_bytes=added * current.size_bytes,
             )
 
 
 def _evacuate(assignment: Assignment, hard: Sequence[Goal]) -> list[TopicPartition]:
-    """Moves every replica that cannot stay; large ones first, since they find a place less easily."""
+    """Moves every replica that cannot stay; large replicas first, because fewer brokers have room for them."""
     state = assignment.state
     leaving = [
-        (one.size_bytes, partition, broker_id)
-        for partition, one in state.partitions.items()
-        for broker_id in one.replicas
+        (current.size_bytes, partition, broker_id)
+        for partition, current in state.partitions.items()
+        for broker_id in current.replicas
         if state.must_move(partition, broker_id)
     ]
     stranded = []
@@ -137,22 +140,22 @@ def _evacuate(assignment: Assignment, hard: Sequence[Goal]) -> list[TopicPartiti
         if not fitting:
             stranded.append(partition)
             continue
-        assignment.move(partition, source, min(fitting, key=lambda one: _fullness(assignment, one)))
+        assignment.move(partition, source, min(fitting, key=lambda target: _fullness(assignment, target)))
         _prefer_living_leader(assignment, partition)
     return stranded
 
 
 def _take_back(assignment: Assignment, goals: Sequence[Goal]) -> None:
-    """Undoes moves that no goal needs any more after the moves that came later; large ones first."""
+    """Undoes moves that later moves have made unnecessary for all goals; large replicas first."""
     state = assignment.state
     moved = [
         partition
-        for partition, one in state.partitions.items()
-        if set(one.replicas) != set(assignment.replicas[partition])
+        for partition, current in state.partitions.items()
+        if set(current.replicas) != set(assignment.replicas[partition])
     ]
-    for partition in sorted(moved, key=lambda one: (-state.partitions[one].size_bytes, one)):
+    for partition in sorted(moved, key=lambda partition: (-state.partitions[partition].size_bytes, partition)):
         before = state.partitions[partition].replicas
-        for source in [one for one in assignment.replicas[partition] if one not in before]:
+        for source in [broker_id for broker_id in assignment.replicas[partition] if broker_id not in before]:
             for target in before:
                 if target in assignment.replicas[partition] or state.must_move(partition, target):
                     continue
@@ -162,11 +165,16 @@ def _take_back(assignment: Assignment, goals: Sequence[Goal]) -> None:
 
 
 def _prefer_living_leader(assignment: Assignment, partition: TopicPartition) -> None:
-    """A replica that has to copy everything first does not lead if another one has the data."""
-    before = assignment.state.partitions[partition].replicas
-    staying = [one for one in assignment.replicas[partition] if one in before]
+    """Hands the leadership to a replica that has the data, instead of a replica that still has to copy it."""
+    state = assignment.state
+    before = state.partitions[partition].replicas
+    staying = [
+        broker_id
+        for broker_id in assignment.replicas[partition]
+        if broker_id in before and not state.must_move(partition, broker_id)
+    ]
     if staying and assignment.leader(partition) not in before:
-        assignment.lead(partition, min(staying, key=lambda one: assignment.loads[one].leaders))
+        assignment.lead(partition, min(staying, key=lambda broker_id: assignment.loads[broker_id].leaders))
 
 
 def _fullness(assignment: Assignment, broker_id: int) -> tuple[float, int, int]:
@@ -175,12 +183,12 @@ def _fullness(assignment: Assignment, broker_id: int) -> tuple[float, int, int]:
 
 
 class _Pursuit:
-    """One goal, among others that have to accept what it does."""
+    """Pursues a goal by moves that the other goals accept."""
 
-    def __init__(self, assignment: Assignment, goal: Goal, others: Sequence[Goal]) -> None:
+    def __init__(self, assignment: Assignment, goal: Goal, other_goals: Sequence[Goal]) -> None:
         self._assignment = assignment
         self._goal = goal
-        self._others = others
+        self._other_goals = other_goals
 
     def run(self) -> None:
         match self._goal:
@@ -203,24 +211,26 @@ class _Pursuit:
         for partition in list(assignment.replicas):
             limit = goal.limit(assignment, partition)
             # From the fullest broker first: that helps the distribution of disks as well.
-            holders = sorted(assignment.replicas[partition], key=lambda one: -self._disk_of(one))
+            holders = sorted(assignment.replicas[partition], key=lambda broker_id: -self._disk_of(broker_id))
             for source in holders:
                 broker = assignment.state.brokers.get(source)
                 if broker is None or broker.rack is None or assignment.racks(partition)[broker.rack] <= limit:
                     continue
-                targets = sorted(assignment.targets, key=lambda one: _fullness(assignment, one))
+                targets = sorted(assignment.targets, key=lambda broker_id: _fullness(assignment, broker_id))
                 self._move_to_first(partition, source, targets)
 
     def _spread_machines(self, goal: MachineGoal) -> None:
         assignment = self._assignment
         for partition in list(assignment.replicas):
-            for source in sorted(assignment.replicas[partition], key=lambda one: -self._disk_of(one)):
+            for source in sorted(assignment.replicas[partition], key=lambda broker_id: -self._disk_of(broker_id)):
                 machines = assignment.machines(partition)
                 if len(machines) >= goal.wanted(assignment, partition):
                     break
                 if machines[assignment.machine(source)] > 1:
-                    free = [one for one in assignment.targets if assignment.machine(one) not in machines]
-                    free.sort(key=lambda one: _fullness(assignment, one))
+                    free = [
+                        broker_id for broker_id in assignment.targets if assignment.machine(broker_id) not in machines
+                    ]
+                    free.sort(key=lambda broker_id: _fullness(assignment, broker_id))
                     self._move_to_first(partition, source, free)
 
     # Limits and averages.
@@ -228,7 +238,7 @@ class _Pursuit:
     def _even_out(self, goal: DistributionGoal) -> None:
         assignment, metric = self._assignment, goal.metric
         least, most = goal.bounds
-        goals = [goal, *self._others]
+        goals = [goal, *self._other_goals]
         figure = Figure(
             lambda broker_id: metric.of_broker(assignment.loads[broker_id]),
             lambda partition, leads: metric.of_replica(assignment, partition, leads),
@@ -237,19 +247,19 @@ class _Pursuit:
             is_of_leaders=metric in (LEADERS, NETWORK_OUT),
         )
         if figure.is_of_leaders:
-            # That costs no bytes.
-            for broker_id in sorted(assignment.targets, key=lambda one: -metric.of_broker(assignment.loads[one])):
+            # Leaders are handed over without copying bytes.
+            for broker_id in sorted(assignment.targets, key=lambda target: -metric.of_broker(assignment.loads[target])):
                 self._hand_over_leaders(metric, broker_id, most)
             Exchanges(assignment, goals, only_leaders=True).run(figure)
-        for broker_id in sorted(assignment.targets, key=lambda one: -metric.of_broker(assignment.loads[one])):
+        for broker_id in sorted(assignment.targets, key=lambda target: -metric.of_broker(assignment.loads[target])):
             self._relieve(metric, broker_id, most)
-        for broker_id in sorted(assignment.targets, key=lambda one: metric.of_broker(assignment.loads[one])):
+        for broker_id in sorted(assignment.targets, key=lambda target: metric.of_broker(assignment.loads[target])):
             self._fill(metric, broker_id, least)
         if unreachable_because(assignment, goal, goals) is None:
             Exchanges(assignment, goals).run(figure)
 
     def _relieve(self, metric: Metric, source: int, limit: float) -> None:
-        """Takes from a broker until it is within its limit."""
+        """Moves leaders and replicas away from a broker until it is within its limit."""
         assignment = self._assignment
         load = assignment.loads[source]
         if metric.of_broker(load) <= limit:
@@ -257,14 +267,14 @@ class _Pursuit:
         if metric in (LEADERS, NETWORK_OUT):
             self._hand_over_leaders(metric, source, limit)
         for partition in self._cheapest(metric, source, lambda: metric.of_broker(load) - limit):
-            targets = sorted(assignment.targets, key=lambda one: metric.of_broker(assignment.loads[one]))
+            targets = sorted(assignment.targets, key=lambda broker_id: metric.of_broker(assignment.loads[broker_id]))
             self._move_to_first(partition, source, targets)
 
     def _fill(self, metric: Metric, target: int, least: float) -> None:
-        """Gives to a broker until it has enough."""
+        """Moves leaders and replicas to a broker until it carries at least `least`."""
         assignment = self._assignment
         load = assignment.loads[target]
-        sources = sorted(assignment.targets, key=lambda one: -metric.of_broker(assignment.loads[one]))
+        sources = sorted(assignment.targets, key=lambda broker_id: -metric.of_broker(assignment.loads[broker_id]))
         for source in sources:
             if metric.of_broker(load) >= least:
                 return
@@ -274,10 +284,11 @@ class _Pursuit:
                 self._move_to_first(partition, source, [target])
 
     def _cheapest(self, metric: Metric, source: int, wanted: Callable[[], float]) -> Iterator[TopicPartition]:
-        """The replicas of a broker, those first that move the figure with the fewest bytes, while more is wanted.
+        """The replicas of a broker, those with the fewest bytes for the figure first, while `wanted` is positive.
 
-        If the figure is the size itself, all cost the same for each byte. Then the largest that is not too large comes
-        next, because few moves are better than many, and in the end the smallest that is.
+        If the figure is the size itself, all replicas cost the same for each byte. Then the largest replica that is not
+        larger than `wanted` comes next, because few moves are better than many, and at the end the smallest replica
+        that is larger.
         """
         assignment = self._assignment
         shares = {
@@ -287,14 +298,16 @@ class _Pursuit:
         helpful = [partition for partition, share in shares.items() if share > 0]
         if metric is not DISK:
             sizes = assignment.state.partitions
-            for partition in sorted(helpful, key=lambda one: (sizes[one].size_bytes / shares[one], one)):
+            for partition in sorted(
+                helpful, key=lambda partition: (sizes[partition].size_bytes / shares[partition], partition)
+            ):
                 if wanted() <= 0:
                     return
                 yield partition
             return
-        helpful.sort(key=lambda one: (shares[one], one))
+        helpful.sort(key=lambda partition: (shares[partition], partition))
         while helpful and (left := wanted()) > 0:
-            place = bisect_right(helpful, left, key=lambda one: shares[one])
+            place = bisect_right(helpful, left, key=lambda partition: shares[partition])
             yield helpful.pop(max(place - 1, 0))
 
     def _disk_of(self, broker_id: int) -> float:
@@ -305,13 +318,17 @@ class _Pursuit:
 
     def _hand_over_leaders(self, metric: Metric, source: int, limit: float) -> None:
         assignment = self._assignment
-        led = [one for one in assignment.held[source] if assignment.leader(one) == source]
+        led = [partition for partition in assignment.held[source] if assignment.leader(partition) == source]
         for partition in sorted(led):
             if metric.of_broker(assignment.loads[source]) <= limit:
                 return
-            followers = [one for one in assignment.replicas[partition][1:] if self._may_lead(partition, one)]
+            followers = [
+                broker_id for broker_id in assignment.replicas[partition][1:] if self._may_lead(partition, broker_id)
+            ]
             if followers:
-                assignment.lead(partition, min(followers, key=lambda one: metric.of_broker(assignment.loads[one])))
+                assignment.lead(
+                    partition, min(followers, key=lambda broker_id: metric.of_broker(assignment.loads[broker_id]))
+                )
 
     def _take_leaders(self, metric: Metric, source: int, target: int, least: float) -> None:
         assignment = self._assignment
@@ -326,7 +343,7 @@ class _Pursuit:
         broker = assignment.state.brokers.get(broker_id)
         if broker is None or not broker.takes_replicas:
             return False
-        return all(goal.accepts_lead(assignment, partition, broker_id) for goal in (self._goal, *self._others))
+        return all(goal.accepts_lead(assignment, partition, broker_id) for goal in (self._goal, *self._other_goals))
 
     # Topics.
 
@@ -343,14 +360,14 @@ class _Pursuit:
     def _spread_topic(self, source: int, topic: str, most: int) -> None:
         assignment = self._assignment
         sizes, of_topic = assignment.state.partitions, assignment.of_topic
-        mine = [one for one in assignment.held[source] if one.topic == topic]
-        for partition in sorted(mine, key=lambda one: (sizes[one].size_bytes, one)):
+        partitions = [partition for partition in assignment.held[source] if partition.topic == topic]
+        for partition in sorted(partitions, key=lambda partition: (sizes[partition].size_bytes, partition)):
             if of_topic[(source, topic)] <= most:
                 return
-            targets = sorted(assignment.targets, key=lambda one: of_topic[(one, topic)])
+            targets = sorted(assignment.targets, key=lambda broker_id: of_topic[(broker_id, topic)])
             self._move_to_first(partition, source, targets)
         if of_topic[(source, topic)] > most:
-            Exchanges(assignment, [self._goal, *self._others]).run(
+            Exchanges(assignment, [self._goal, *self._other_goals]).run(
                 Figure(
                     lambda broker_id: of_topic[(broker_id, topic)],
                     lambda partition, _: float(partition.topic == topic),
@@ -367,7 +384,9 @@ class _Pursuit:
         for target in targets:
             if target in holders or partition in assignment.state.brokers[target].failed_replicas:
                 continue
-            if all(goal.accepts_move(assignment, partition, source, target) for goal in (self._goal, *self._others)):
+            if all(
+                goal.accepts_move(assignment, partition, source, target) for goal in (self._goal, *self._other_goals)
+            ):
                 assignment.move(partition, source, target)
                 return True
         return False

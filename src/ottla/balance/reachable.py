@@ -18,11 +18,13 @@ __all__ = ["unreachable_because"]
 
 def unreachable_because(assignment: Assignment, goal: Goal, goals: Sequence[Goal]) -> str | None:
     """Why no plan that keeps racks apart reaches the goal; None if racks do not forbid it."""
-    racks = next((one for one in goals if isinstance(one, RackGoal)), None)
+    racks = next((candidate for candidate in goals if isinstance(candidate, RackGoal)), None)
     if racks is None or not isinstance(goal, DistributionGoal) or goal.metric in (LEADERS, NETWORK_OUT):
         return None
-    brokers: Counter[object] = Counter(assignment.state.brokers[one].rack or one for one in assignment.targets)
-    # Partitions with as many replicas have the same limits.
+    brokers: Counter[object] = Counter(
+        assignment.state.brokers[broker_id].rack or broker_id for broker_id in assignment.targets
+    )
+    # Partitions with the same number of replicas have the same limits.
     shares: defaultdict[tuple[int, int], float] = defaultdict(float)
     for partition, replicas in assignment.replicas.items():
         share = goal.metric.of_replica(assignment, partition, False)
@@ -32,7 +34,9 @@ def unreachable_because(assignment: Assignment, goal: Goal, goals: Sequence[Goal
         fewest, largest = 0.0, 0.0
         for (wanted, limit), share in shares.items():
             in_rack = min(limit, count, wanted)
-            elsewhere = sum(min(limit, others) for other, others in brokers.items() if other != rack)
+            elsewhere = sum(
+                min(limit, other_count) for other_rack, other_count in brokers.items() if other_rack != rack
+            )
             fewest += max(wanted - elsewhere, 0) * share
             largest += in_rack * share
         name = f"rack {rack}" if isinstance(rack, str) else f"broker {rack}"

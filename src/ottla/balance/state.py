@@ -15,8 +15,8 @@ __all__ = ["BrokerState", "ClusterState", "PartitionState"]
 class BrokerState:
     broker_id: int
     rack: str | None = None
-    # The host name that the broker tells clients. Brokers with the same one are processes of one machine, as for the
-    # placement of new partitions; None is a machine of its own.
+    # The host name that the broker advertises. Brokers with the same host name are processes of the same machine, as
+    # for the placement of new partitions; None is a machine of its own.
     host: str | None = None
     # Replicas of a broker that is dead or to be emptied have to go elsewhere.
     is_alive: bool = True
@@ -37,7 +37,7 @@ class BrokerState:
 class PartitionState:
     # The preferred leader is first.
     replicas: tuple[int, ...]
-    # -1 without one.
+    # -1 without a leader.
     leader: int
     size_bytes: float = 0.0
     # Bytes per second from producers and to consumers.

@@ -1,7 +1,7 @@
 """Divides a plan into steps that are executed one after the other. No hard goal is violated on the way.
 
-While a replica is copied, both brokers have it: the new one carries it from the beginning of its step, and the old one
-until the end. A movement waits until the brokers that it fills have room for it.
+While a replica is copied, both brokers have it: the new broker carries it from the beginning of its step, and the old
+broker until the end. A movement waits until its new brokers have room for the replica.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ class Steps:
 
 
 class _Room:
-    """What brokers carry while replicas are copied."""
+    """The loads of brokers while replicas are copied."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self._disk: defaultdict[int, float] = defaultdict(float)
         self._in_rate: defaultdict[int, float] = defaultdict(float)
         self._replicas: Counter[int] = Counter()
-        for one in state.partitions.values():
-            self.count(one, one.replicas, 1)
+        for partition in state.partitions.values():
+            self.count(partition, partition.replicas, 1)
 
-    def count(self, one: PartitionState, brokers: Iterable[int], sign: int) -> None:
+    def count(self, partition: PartitionState, brokers: Iterable[int], sign: int) -> None:
         for broker_id in brokers:
-            self._disk[broker_id] += sign * one.size_bytes
-            self._in_rate[broker_id] += sign * one.in_rate
+            self._disk[broker_id] += sign * partition.size_bytes
+            self._in_rate[broker_id] += sign * partition.in_rate
             self._replicas[broker_id] += sign
 
-    def fits(self, one: PartitionState, broker_id: int) -> bool:
+    def fits(self, partition: PartitionState, broker_id: int) -> bool:
         broker = self._state.brokers[broker_id]
         return (
-            self._disk[broker_id] + one.size_bytes <= broker.disk_bytes * CAPACITY_SHARE_MAX
-            and self._in_rate[broker_id] + one.in_rate <= broker.in_rate_max * CAPACITY_SHARE_MAX
+            self._disk[broker_id] + partition.size_bytes <= broker.disk_bytes * CAPACITY_SHARE_MAX
+            and self._in_rate[broker_id] + partition.in_rate <= broker.in_rate_max * CAPACITY_SHARE_MAX
             and self._replicas[broker_id] + 1 <= broker.replicas_max * CAPACITY_SHARE_MAX
         )
 
@@ -69,19 +69,19 @@ def make_steps(state: ClusterState, movements: Sequence[Movement], *, copies_max
     room = _Room(state)
     waiting = [movement for movement in movements if movement.added]
     steps = []
-    # Full brokers give first: that makes room for what fills them.
-    waiting.sort(key=lambda one: (-_fullest(room, state, one.removed), one.partition))
+    # Full brokers give first, which makes room for the replicas that they get.
+    waiting.sort(key=lambda movement: (-_fullest(room, state, movement.removed), movement.partition))
     while waiting:
         copies: Counter[int] = Counter()
         chosen = []
         left = []
         for movement in waiting:
-            one = state.partitions[movement.partition]
+            current = state.partitions[movement.partition]
             busy = (*movement.added, movement.before[0])
             if all(copies[broker] < copies_max for broker in busy) and all(
-                room.fits(one, broker) for broker in movement.added
+                room.fits(current, broker) for broker in movement.added
             ):
-                room.count(one, movement.added, 1)
+                room.count(current, movement.added, 1)
                 copies.update(busy)
                 chosen.append(movement)
             else:
@@ -92,7 +92,7 @@ def make_steps(state: ClusterState, movements: Sequence[Movement], *, copies_max
             room.count(state.partitions[movement.partition], movement.removed, -1)
         steps.append(Step(tuple(chosen)))
         waiting = left
-    # Only the leader changes: nothing is copied, so all of them are one step at the end.
+    # Movements that only change the leader copy nothing, so they are a single step at the end.
     leading = tuple(movement for movement in movements if not movement.added)
     if leading:
         steps.append(Step(leading))
@@ -100,11 +100,11 @@ def make_steps(state: ClusterState, movements: Sequence[Movement], *, copies_max
 
 
 def _fullest(room: _Room, state: ClusterState, brokers: Iterable[int]) -> float:
-    return max((room.fullness(state.brokers.get(one)) for one in brokers), default=0.0)
+    return max((room.fullness(state.brokers.get(broker_id)) for broker_id in brokers), default=0.0)
 
 
 def seconds_of(step: Step, bytes_per_second: float) -> float:
-    """How long a step takes if every broker receives, and sends, at most so many bytes in a second."""
+    """How long a step takes if every broker receives, and sends, at most `bytes_per_second`."""
     received: defaultdict[int, float] = defaultdict(float)
     sent: defaultdict[int, float] = defaultdict(float)
     for movement in step.movements:

@@ -25,10 +25,10 @@ async def set_throttles(
     between: int | None,
     within: int | None = None,
 ) -> None:
-    """Sets the throttles before the first move: bytes per second between brokers, and within one."""
+    """Sets the throttles before the first move: bytes per second between brokers, and within a broker."""
     if between is not None:
         await set_throttled_replicas(admin, current, target)
-    involved = {one for some in (*current.values(), *target.values()) for one in some}
+    involved = {broker for replicas in (*current.values(), *target.values()) for broker in replicas}
     await set_rates(admin, involved, between=between, within=within)
 
 
@@ -56,7 +56,7 @@ async def set_rates(
 ) -> set[int]:
     """Sets the rates of brokers, and returns the brokers that are in the cluster and have them now.
 
-    One broker comes after the other: a change costs each a moment, which producers notice.
+    The brokers are changed in sequence: a change pauses a broker for a moment, which producers notice.
     """
     rates = []
     if between is not None:
@@ -84,7 +84,7 @@ async def clear_throttles(admin: AdminClient, topics: Iterable[str]) -> bool:
         ResourceType.TOPIC: (LEADER_REPLICAS, FOLLOWER_REPLICAS),
         ResourceType.BROKER: (LEADER_RATE, FOLLOWER_RATE, DIRECTORY_RATE),
     }
-    found = False
+    had_throttles = False
     for resources in (of_topics, *([broker] for broker in brokers)):
         if not resources:
             continue
@@ -97,8 +97,8 @@ async def clear_throttles(admin: AdminClient, topics: Iterable[str]) -> bool:
             if own:
                 changes[resource] = [ConfigChange(name, None, ConfigOperation.DELETE) for name in own]
         await _alter(admin, changes)
-        found = found or bool(changes)
-    return found
+        had_throttles = had_throttles or bool(changes)
+    return had_throttles
 
 
 async def _alter(admin: AdminClient, changes: dict[ConfigResource, Sequence[ConfigChange]]) -> None:

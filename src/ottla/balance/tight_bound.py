@@ -1,10 +1,10 @@
-"""A tighter bound than `bound`: the fewest bytes of any plan that brings brokers as close together as a given one.
+"""A tighter bound than `bound`: the fewest bytes of any plan that brings brokers as close together as a given plan.
 
-It is the Lagrange dual of the planning problem. Every broker has a price for each figure that it carries (replicas,
-disk, traffic). With prices, every partition chooses the brokers that cost it least, moved bytes included, and keeps its
-racks apart; partitions do not see each other. What they pay, minus the prices of the loads that brokers may carry, is
-at most what any plan moves, for any prices. Prices rise where brokers get too much and fall where they get too
-little, so the bound grows towards that of the linear program.
+The bound is the Lagrange dual of the planning problem. Every broker has a price for each figure that it carries
+(replicas, disk, traffic). With these prices, every partition chooses the cheapest brokers independently of the other
+partitions, moved bytes included, and keeps its racks apart. The sum of all payments, minus the prices of the loads that
+brokers may carry, is for any prices at most the bytes that any plan moves. Prices rise where brokers get too much and
+fall where they get too little, so the bound grows towards that of the linear program.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["best_bound_bytes", "tight_bound_bytes"]
 ROUNDS = 400
 # After so many rounds without a better bound, steps become half as long.
 PATIENCE = 8
-# How much of the last step is kept: prices swing less.
+# The share of the last step that is kept, so that prices swing less.
 INERTIA = 0.6
 
 
@@ -42,7 +42,7 @@ class _Choice(NamedTuple):
 
 
 class _Figure(NamedTuple):
-    """What each broker carries at least and at most, relative to the average."""
+    """The least and the most that every broker carries, relative to the average."""
 
     least: list[float]
     most: list[float]
@@ -51,7 +51,7 @@ class _Figure(NamedTuple):
 def best_bound_bytes(
     state: ClusterState, goals: Sequence[Goal], plan: Plan, *, enough_bytes: float = math.inf
 ) -> float:
-    """The quick bound if it is enough, and otherwise the tight one. The plan has a place for all replicas."""
+    """The quick bound if it is enough, otherwise the larger bound. The plan must have a place for all replicas."""
     # The quick bound is for plans that reach all goals.
     is_reached = not any(result.violations_after for result in plan.goals)
     quick = lower_bound_bytes(state, goals) if is_reached else 0.0
@@ -65,12 +65,12 @@ def tight_bound_bytes(
 ) -> float:
     """Ends early with any bound of at least `enough_bytes`.
 
-    Goals that the plan has not reached count as it left them: the bound is for plans that are as good.
+    Goals that the plan has not reached count as the plan left them: the bound is for plans that are as good.
     """
     assignment = Assignment(state)
     targets = assignment.targets
     metrics, figures, scales = _figures(state, goals, plan, assignment)
-    racks = [state.brokers[one].rack for one in targets]
+    racks = [state.brokers[broker_id].rack for broker_id in targets]
     choices = _choices(assignment, goals, metrics, scales)
     prices = [[0.0] * len(targets) for _ in metrics]
     steps = [[0.0] * len(targets) for _ in metrics]
@@ -92,9 +92,9 @@ def tight_bound_bytes(
             # Every partition has chosen, and no limit is violated: this is the bound itself.
             break
         step = length * max(plan.size_bytes - value, plan.size_bytes * 0.001) / square
-        for price, last, slope in zip(prices, steps, slopes, strict=True):
-            for place, one in enumerate(slope):
-                last[place] = INERTIA * last[place] + step * one
+        for price, last, row in zip(prices, steps, slopes, strict=True):
+            for place, slope in enumerate(row):
+                last[place] = INERTIA * last[place] + step * slope
                 price[place] += last[place]
     return best
 
@@ -109,10 +109,10 @@ def _figures(
     metrics = list(dict.fromkeys(metric for metric, _, _ in limits))
     figures, scales = [], []
     for metric in metrics:
-        reached = [metric.of_broker(after.loads[one]) for one in targets]
+        reached = [metric.of_broker(after.loads[broker_id]) for broker_id in targets]
         scale = max(sum(reached) / len(targets), 1e-9)
         least = [max((low for other, low, _ in limits if other is metric), default=0.0)] * len(targets)
-        most = [min(high[one] for other, _, high in limits if other is metric) for one in targets]
+        most = [min(high[broker_id] for other, _, high in limits if other is metric) for broker_id in targets]
         figures.append(
             _Figure(
                 [min(low, carried) / scale for low, carried in zip(least, reached, strict=True)],
@@ -138,10 +138,10 @@ def _choices(
     if racks is not None:
         racks.prepare(assignment)
     choices = []
-    for partition, one in state.partitions.items():
-        size = one.size_bytes
-        stays = [each in one.replicas and not state.must_move(partition, each) for each in targets]
-        failed = [partition in state.brokers[each].failed_replicas for each in targets]
+    for partition, current in state.partitions.items():
+        size = current.size_bytes
+        stays = [broker_id in current.replicas and not state.must_move(partition, broker_id) for broker_id in targets]
+        failed = [partition in state.brokers[broker_id].failed_replicas for broker_id in targets]
         choices.append(
             _Choice(
                 size,
@@ -153,8 +153,8 @@ def _choices(
                     math.inf if is_failed else 0.0 if may_stay else size
                     for may_stay, is_failed in zip(stays, failed, strict=True)
                 ),
-                len(one.replicas),
-                len(one.replicas) if racks is None else racks.limit(assignment, partition),
+                len(current.replicas),
+                len(current.replicas) if racks is None else racks.limit(assignment, partition),
             )
         )
     return choices
@@ -163,7 +163,7 @@ def _choices(
 def _answer(
     choices: Sequence[_Choice], racks: Sequence[str | None], prices: Sequence[Sequence[float]]
 ) -> tuple[float, list[list[float]]]:
-    """What all partitions pay at least, and what brokers carry then."""
+    """The least that all partitions pay together, and the loads of the brokers for these choices."""
     places = range(len(racks))
     loads = [[0.0] * len(racks) for _ in prices]
     paid = 0.0
@@ -202,16 +202,16 @@ def _apart(order: Sequence[int], racks: Sequence[str | None], choice: _Choice) -
 
 def _allowed(figures: Sequence[_Figure], prices: Sequence[Sequence[float]]) -> float:
     """The price of the most that a broker may carry, and of the least where the price is a reward."""
-    found = 0.0
+    total = 0.0
     for figure, row in zip(figures, prices, strict=True):
         for price, least, most in zip(row, figure.least, figure.most, strict=True):
             if price:
-                found += price * (most if price > 0 else least)
-    return found
+                total += price * (most if price > 0 else least)
+    return total
 
 
 def _slopes(figure: _Figure, loads: Sequence[float], prices: Sequence[float]) -> list[float]:
-    """By how much the bound grows with each price."""
+    """The growth of the bound with the price of every broker."""
     slopes = []
     for load, price, least, most in zip(loads, prices, figure.least, figure.most, strict=True):
         if price > 0 or (price == 0 and load > most):

@@ -32,9 +32,9 @@ TIMEOUT_MS = 5_000
 async def measure_waits(
     client: ClientSettings | Cluster, seconds: float, *, clock: Callable[[], float] = time.monotonic
 ) -> dict[int, float]:
-    """Broker -> the p99 of some seconds, in milliseconds. A send that fails counts as one that took the time-out."""
+    """Broker -> the p99 of some seconds, in milliseconds. A failed send counts with the time-out."""
     async with AdminClient(client) as admin:
-        leaders = {partition: one for partition, one in (await ensure_topic(admin, TOPIC)).items() if one >= 0}
+        leaders = {partition: leader for partition, leader in (await ensure_topic(admin, TOPIC)).items() if leader >= 0}
     waits: defaultdict[int, Latencies] = defaultdict(Latencies)
 
     def on_delivery(broker: int, began: float, _: object, error: Exception | None) -> None:

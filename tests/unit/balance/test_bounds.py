@@ -31,10 +31,12 @@ def tiny_cluster(seed: int) -> ClusterState:
             replicas=replicas, leader=replicas[0], size_bytes=generator.choice((10.0, 20.0, 50.0))
         )
     brokers = {
-        one: BrokerState(
-            broker_id=one, rack=f"r{one % racks}" if racks else None, is_draining=one == 1 and generator.random() < 0.4
+        broker_id: BrokerState(
+            broker_id=broker_id,
+            rack=f"r{broker_id % racks}" if racks else None,
+            is_draining=broker_id == 1 and generator.random() < 0.4,
         )
-        for one in range(1, count + 1)
+        for broker_id in range(1, count + 1)
     }
     return ClusterState(brokers=brokers, partitions=partitions)
 
@@ -45,36 +47,37 @@ def goals() -> list[Goal]:
 
 def all_plans(state: ClusterState) -> Iterator[Plan]:
     """Every placement on brokers that take replicas, with the goals that it does not reach."""
-    targets = [one for one, broker in state.brokers.items() if broker.takes_replicas]
+    targets = [broker_id for broker_id, broker in state.brokers.items() if broker.takes_replicas]
     factor = len(next(iter(state.partitions.values())).replicas)
     options = list(itertools.combinations(targets, factor))
     for chosen in itertools.product(options, repeat=len(state.partitions)):
         movements = tuple(
             Movement(
                 partition=partition,
-                before=one.replicas,
+                before=partition_state.replicas,
                 after=after,
-                size_bytes=one.size_bytes * sum(each not in one.replicas for each in after),
+                size_bytes=partition_state.size_bytes
+                * sum(broker_id not in partition_state.replicas for broker_id in after),
             )
-            for (partition, one), after in zip(state.partitions.items(), chosen, strict=True)
+            for (partition, partition_state), after in zip(state.partitions.items(), chosen, strict=True)
         )
         yield Plan(movements=movements, goals=(), stranded=())
 
 
-def violations(state: ClusterState, plan: Plan, some: Sequence[Goal]) -> list[int]:
+def violations(state: ClusterState, plan: Plan, planned_goals: Sequence[Goal]) -> list[int]:
     moved = {movement.partition: movement.after for movement in plan.movements}
     after = Assignment(
         ClusterState(
             brokers=state.brokers,
             partitions={
-                partition: PartitionState(replicas=moved[partition], leader=-1, size_bytes=one.size_bytes)
-                for partition, one in state.partitions.items()
+                partition: PartitionState(replicas=moved[partition], leader=-1, size_bytes=partition_state.size_bytes)
+                for partition, partition_state in state.partitions.items()
             },
         )
     )
-    for goal in some:
+    for goal in planned_goals:
         goal.prepare(after)
-    return [len(goal.violations(after)) for goal in some]
+    return [len(goal.violations(after)) for goal in planned_goals]
 
 
 @pytest.mark.parametrize("seed", range(14))
@@ -96,10 +99,10 @@ def test_no_plan_moves_less_than_the_bounds(seed: int) -> None:
 @pytest.mark.parametrize("seed", [7, 21])
 def test_the_tight_bound_sees_what_the_quick_one_does_not(seed: int) -> None:
     """Racks contradict disks here: the quick bound looks at each broker alone, and plans look wasteful."""
-    state, some = cluster_of(seed), goals()
-    plan = make_plan(state, some)
-    assert plan.size_bytes > 1.2 * lower_bound_bytes(state, some)
-    bound = tight_bound_bytes(state, some, plan, enough_bytes=plan.size_bytes / 1.1)
+    state, planned_goals = cluster_of(seed), goals()
+    plan = make_plan(state, planned_goals)
+    assert plan.size_bytes > 1.2 * lower_bound_bytes(state, planned_goals)
+    bound = tight_bound_bytes(state, planned_goals, plan, enough_bytes=plan.size_bytes / 1.1)
     assert bound <= plan.size_bytes <= 1.101 * bound
 
 

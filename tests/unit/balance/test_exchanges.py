@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from ottla.balance.exchanges import Exchanges
+from ottla.balance import exchanges
+from ottla.balance.assignment import Assignment
+from ottla.balance.exchanges import Exchanges, Figure
 from ottla.balance.goals import DistributionGoal, Goal, RackGoal, default_goals
 from ottla.balance.metrics import DISK, LEADERS, REPLICAS
 from ottla.balance.planner import Plan, make_plan
@@ -23,7 +25,7 @@ def cluster(
     *partitions: tuple[tuple[int, ...], float], brokers: int, racks: int = 0, disk: float = 1e9
 ) -> ClusterState:
     return ClusterState(
-        brokers={one: BrokerState(broker_id=one, disk_bytes=disk) for one in range(1, brokers + 1)},
+        brokers={broker_id: BrokerState(broker_id=broker_id, disk_bytes=disk) for broker_id in range(1, brokers + 1)},
         partitions={
             TopicPartition("t", number): PartitionState(replicas=replicas, leader=replicas[0], size_bytes=size)
             for number, (replicas, size) in enumerate(partitions)
@@ -92,7 +94,43 @@ def test_racks_that_forbid_a_goal_are_named(seed: int) -> None:
 
 def test_one_broker_in_a_rack_of_two_carries_half() -> None:
     state = cluster(*[((1, 2), 1.0), ((1, 3), 1.0), ((1, 4), 1.0)] * 4, brokers=4)
-    brokers = {one: replace(broker, rack="a" if one == 1 else "b") for one, broker in state.brokers.items()}
+    brokers = {
+        broker_id: replace(broker, rack="a" if broker_id == 1 else "b") for broker_id, broker in state.brokers.items()
+    }
     plan = make_plan(ClusterState(brokers=brokers, partitions=state.partitions))
-    (result,) = [one for one in plan.goals if one.goal == "replicas distribution"]
+    (result,) = [row for row in plan.goals if row.goal == "replicas distribution"]
     assert result.left[0] == "no plan reaches it: rack a has to carry 12 of at most 7"
+
+
+def test_the_work_grows_no_faster_than_the_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchanges, "LEADS_MAX", 10, raising=False)
+    looks = 0
+    excess = Figure.excess
+
+    def counted(figure: Figure, carried: float) -> float:
+        nonlocal looks
+        looks += 1
+        return excess(figure, carried)
+
+    monkeypatch.setattr(Figure, "excess", counted)
+    work = []
+    for partitions in (100, 400):
+        rows = [((number % 2 + 1, 2 - number % 2), 1.0) for number in range(partitions)]
+        assignment = Assignment(cluster(*rows, brokers=2))
+        looks = 0
+        # Leaderships of the same share: an exchange of two never helps.
+        Exchanges(assignment, [Forbidding()]).run(
+            Figure(lambda broker_id: float(broker_id), lambda _, leads: float(leads), 0.0, 1.5, is_of_leaders=True)
+        )
+        work.append(looks)
+    assert work[1] < 5 * work[0]
+
+
+class Forbidding(RackGoal):
+    """A hard goal that accepts nothing."""
+
+    def accepts_move(self, *_: object) -> bool:
+        return False
+
+    def accepts_lead(self, *_: object) -> bool:
+        return False

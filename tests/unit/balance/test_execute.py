@@ -1,4 +1,4 @@
-"""The execution of a plan's steps, with a cluster that is only told what to do."""
+"""The execution of a plan's steps, on a cluster that only records its commands."""
 
 from __future__ import annotations
 
@@ -43,20 +43,20 @@ class Cluster:
         pass
 
     async def alter(self, changes: Mapping[ConfigResource, Any]) -> dict[ConfigResource, None]:
-        for resource, some in changes.items():
+        for resource, config_changes in changes.items():
             if resource.type is ResourceType.TOPIC:
-                self.throttled.append({change.name: change.value for change in some})
+                self.throttled.append({change.name: change.value for change in config_changes})
         self.rated += [int(resource.name) for resource in changes if resource.type is ResourceType.BROKER]
         return dict.fromkeys(changes)
 
     async def describe(self, wanted: Collection[Any], *, keys: Any = None) -> dict[Any, Any]:
         if keys is not None:
             return {resource: [] for resource in wanted}
-        found: dict[str, Any] = {topic: SimpleNamespace(partitions=[], topic_id=TOPIC_ID) for topic in wanted}
+        topics: dict[str, Any] = {topic: SimpleNamespace(partitions=[], topic_id=TOPIC_ID) for topic in wanted}
         for (topic, index), replicas in self.replicas.items():
-            one = SimpleNamespace(partition=index, replicas=replicas, leader=replicas[0])
-            found[topic].partitions.append(one)
-        return found
+            partition = SimpleNamespace(partition=index, replicas=replicas, leader=replicas[0])
+            topics[topic].partitions.append(partition)
+        return topics
 
     async def reassign(
         self, targets: Mapping[TopicPartition, tuple[int, ...] | None]
@@ -67,7 +67,7 @@ class Cluster:
                 self.replicas[partition] = target
                 self.moving.pop(partition, None)
         self.after_reassignment()
-        return {one: self.refusals.get(one) if target is None else None for one, target in targets.items()}
+        return {moved: self.refusals.get(moved) if target is None else None for moved, target in targets.items()}
 
     async def reassignments(self, wanted: Sequence[TopicPartition]) -> dict[TopicPartition, OngoingReassignment]:
         return {partition: self.moving[partition] for partition in wanted if partition in self.moving}
@@ -80,7 +80,8 @@ def test_a_broker_that_comes_back_is_throttled_from_then_on() -> None:
     first, second, third = (TopicPartition("t", index) for index in range(3))
     cluster = Cluster({first: (1, 2), second: (1, 2), third: (1, 2)}, brokers={1, 3})
     steps = [
-        Step((Movement(partition=one, before=(1, 2), after=(1, 3), size_bytes=1.0),)) for one in (first, second, third)
+        Step((Movement(partition=partition, before=(1, 2), after=(1, 3), size_bytes=1.0),))
+        for partition in (first, second, third)
     ]
     cluster.after_reassignment = lambda: cluster.brokers.add(2)
     executor = Executor(cluster, throttle=1_000, guard=None, on_step=lambda *_: None)  # type: ignore[arg-type]
@@ -142,9 +143,9 @@ def test_a_broker_that_has_not_heard_of_the_end_of_a_move_is_asked_again() -> No
     described = cluster.describe
 
     async def describe(wanted: Collection[Any], *, keys: Any = None) -> dict[Any, Any]:
-        found = await described(wanted, keys=keys)
+        topics = await described(wanted, keys=keys)
         cluster.replicas[ONE] = (2,)
-        return found
+        return topics
 
     cluster.describe = describe  # type: ignore[method-assign]
     assert run(cluster, movement(ONE, (1,), (2,))).skipped == {}
@@ -194,3 +195,69 @@ def test_what_has_become_of_a_step_is_told(code: ErrorCode | None, told: str) ->
         run(cluster, movement(ONE, (1,), (2,)), movement(OTHER, (1,), (2,)), guard=Complaining())
     assert str(raised.value) == f"It is too slow. {told}"
     assert cluster.targets[-1] == {ONE: None, OTHER: None}
+
+
+@pytest.mark.parametrize("refusal", [None, ErrorCode.NOT_CONTROLLER])
+def test_replicas_that_still_move_after_an_interruption_stay_throttled(refusal: ErrorCode | None) -> None:
+    cluster = Cluster({ONE: (1,)}, brokers={1, 2})
+    cleared: list[str] = []
+
+    def begin() -> None:
+        cluster.moving = {ONE: OngoingReassignment((2, 1), adding=(2,), removing=(1,))}
+        cluster.refusals = {} if refusal is None else {ONE: KafkaError(refusal)}
+
+    async def clear_throttles(_: object, topics: Sequence[str]) -> bool:
+        cleared.extend(topics)
+        return True
+
+    cluster.after_reassignment = begin
+
+    async def interrupted() -> None:
+        waits = asyncio.Event()
+        guard = None if refusal is None else Complaining()
+        executor = Executor(cluster, throttle=1_000, guard=guard, on_step=lambda *_: waits.set())  # type: ignore[arg-type]
+        running = asyncio.create_task(executor.run([Step((movement(ONE, (1,), (2,)),))]))
+        await waits.wait()
+        if refusal is None:
+            # As with Ctrl-C.
+            running.cancel()
+        with pytest.raises((asyncio.CancelledError, ProducersSuffer)):
+            await running
+        assert (cleared, executor.leaves_throttles) == ([], True)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(execute, "clear_throttles", clear_throttles)
+        asyncio.run(interrupted())
+        cluster.after_reassignment = lambda: None
+        executor = run(cluster, movement(ONE, (1,), (2,)), throttle=1_000)
+        assert (cleared, executor.leaves_throttles, cluster.replicas) == (["t"], False, {ONE: (2,)})
+
+
+def test_a_move_that_something_else_has_cancelled_is_told() -> None:
+    cluster = Cluster({ONE: (1,), OTHER: (1,)}, brokers={1, 2})
+
+    def cancel() -> None:
+        cluster.replicas[ONE] = (1,)
+
+    cluster.after_reassignment = cancel
+    executor = run(cluster, movement(ONE, (1,), (2,)), movement(OTHER, (1,), (2,)))
+    assert executor.skipped == {ONE: "its move was cancelled or replaced; its replicas are (1)"}
+
+
+def test_a_broker_that_is_late_does_not_make_a_finished_move_a_cancelled_one() -> None:
+    cluster = Cluster({ONE: (1,)}, brokers={1, 2})
+    describe = cluster.describe
+    late_answers = 10
+
+    async def describe_late(wanted: Collection[Any], *, keys: Any = None) -> dict[Any, Any]:
+        nonlocal late_answers
+        topics = await describe(wanted, keys=keys)
+        if cluster.targets and late_answers:
+            late_answers -= 1
+            # The replicas during the move.
+            topics["t"].partitions[0].replicas = (2, 1)
+        return topics
+
+    cluster.describe = describe_late  # type: ignore[method-assign]
+    executor = run(cluster, movement(ONE, (1,), (2,)))
+    assert (late_answers, executor.skipped) == (0, {})

@@ -28,20 +28,20 @@ def cluster_of(seed: int) -> ClusterState:
 
 
 def machines_max(state: ClusterState, count: int) -> int:
-    """By trying all: on how many machines `count` replicas can be while racks have their even share."""
+    """The most machines that `count` replicas can be on while racks have even shares, by trying all placements."""
     alive = [broker for broker in state.brokers.values() if broker.takes_replicas]
     racks = {broker.rack for broker in alive if broker.rack is not None}
     share = math.ceil(count / max(len(racks), 1))
     best = 0
-    for some in itertools.combinations(alive, count):
-        in_racks = Counter(broker.rack for broker in some if broker.rack is not None)
+    for brokers in itertools.combinations(alive, count):
+        in_racks = Counter(broker.rack for broker in brokers if broker.rack is not None)
         if all(number <= share for number in in_racks.values()):
-            best = max(best, len({broker.host for broker in some}))
+            best = max(best, len({broker.host for broker in brokers}))
     return best
 
 
 def machines_of(state: ClusterState, replicas: tuple[int, ...]) -> int:
-    return len({state.brokers[one].host for one in replicas})
+    return len({state.brokers[broker_id].host for broker_id in replicas})
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -55,7 +55,7 @@ def test_replicas_are_on_as_many_machines_as_possible_and_never_on_fewer_on_the_
     assert [row for row in plan.goals if row.is_hard and row.violations_after] == []
     steps = make_steps(state, plan.movements)
     assert not steps.postponed
-    after = {partition: one.replicas for partition, one in state.partitions.items()}
+    after = {partition: partition_state.replicas for partition, partition_state in state.partitions.items()}
     # All partitions have the same number of replicas.
     goal = machines_max(state, len(next(iter(after.values()))))
     for step in steps.steps:
@@ -68,8 +68,8 @@ def test_replicas_are_on_as_many_machines_as_possible_and_never_on_fewer_on_the_
 def of_hosts(*hosts: str | None, replicas: tuple[int, ...]) -> ClusterState:
     """Thirty partitions with the same replicas; the brokers count from 1."""
     brokers = {number: BrokerState(broker_id=number, host=host) for number, host in enumerate(hosts, 1)}
-    one = PartitionState(replicas=replicas, leader=replicas[0], size_bytes=1000.0)
-    return ClusterState(brokers=brokers, partitions={TopicPartition("t", number): one for number in range(30)})
+    partition = PartitionState(replicas=replicas, leader=replicas[0], size_bytes=1000.0)
+    return ClusterState(brokers=brokers, partitions={TopicPartition("t", number): partition for number in range(30)})
 
 
 def test_two_replicas_on_one_machine_are_separated() -> None:
@@ -96,14 +96,14 @@ def test_on_one_machine_and_without_names_of_machines_everything_may_be_everywhe
         state = of_hosts(*hosts, replicas=(1, 2))
         plan = make_plan(state)
         assert plan.goals[1].violations_before == 0
-        assert {one for movement in plan.movements for one in movement.added} == {3}
+        assert {broker_id for movement in plan.movements for broker_id in movement.added} == {3}
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_new_partitions_as_the_controller_places_them_have_nothing_to_move(seed: int) -> None:
     """The balancer and the controller have the same idea of a machine."""
     state = on_machines(random_cluster(seed), seed)
-    usable = [UsableBroker(one.broker_id, one.rack, False, one.host) for one in state.brokers.values()]
+    usable = [UsableBroker(broker.broker_id, broker.rack, False, broker.host) for broker in state.brokers.values()]
     factor = min(3, len(usable))
     placed = ReplicaPlacer(usable, random.Random(seed)).place(partition_count=24, replication_factor=factor)
     partitions = {
@@ -123,15 +123,18 @@ def test_goals_begin_with_racks_and_machines() -> None:
 
 def test_replicas_that_share_a_machine_because_there_are_too_few_are_told() -> None:
     """A machine of three is lost: partitions with three replicas have two on one machine."""
-    brokers = {one: BrokerState(broker_id=one, host=f"h{(one - 1) // 2}", is_alive=one < 5) for one in range(1, 7)}
+    brokers = {
+        broker_id: BrokerState(broker_id=broker_id, host=f"h{(broker_id - 1) // 2}", is_alive=broker_id < 5)
+        for broker_id in range(1, 7)
+    }
     partition = PartitionState(replicas=(1, 3, 5), leader=1, size_bytes=1.0)
     state = ClusterState(brokers=brokers, partitions={TopicPartition("t", 0): partition})
     plan = make_plan(state)
-    (result,) = [one for one in plan.goals if one.goal == "machine awareness"]
+    (result,) = [row for row in plan.goals if row.goal == "machine awareness"]
     assert not plan.stranded
     assert result.violations_after == 0
     assert result.left == ("1 partition has replicas on the same machine; machines that can take replicas: 2",)
-    # On one machine there is nothing to tell.
-    alone = {one: BrokerState(broker_id=one, host="h") for one in (1, 3, 5)}
-    told = make_plan(ClusterState(brokers=alone, partitions=state.partitions)).goals
-    assert [one.left for one in told if one.goal == "machine awareness"] == [()]
+    # A single machine leaves nothing to report.
+    alone = {broker_id: BrokerState(broker_id=broker_id, host="h") for broker_id in (1, 3, 5)}
+    goals = make_plan(ClusterState(brokers=alone, partitions=state.partitions)).goals
+    assert [row.left for row in goals if row.goal == "machine awareness"] == [()]

@@ -17,13 +17,15 @@ HOSTS = {1: "kafka-1", 2: "kafka-1", 3: "kafka-2"}
 
 async def described() -> Any:
     return SimpleNamespace(
-        brokers=[SimpleNamespace(node_id=one, rack=f"rack-{host}", host=host) for one, host in HOSTS.items()]
+        brokers=[
+            SimpleNamespace(node_id=broker_id, rack=f"rack-{host}", host=host) for broker_id, host in HOSTS.items()
+        ]
     )
 
 
 async def log_directories(brokers: Sequence[int]) -> dict[int, list[LogDirectory]]:
     held = {TopicPartition("t", 0): ReplicaInDirectory(500, 0, is_future=False)}
-    return {one: [LogDirectory("/data", None, 10_000, 5_000, held)] for one in brokers}
+    return {broker_id: [LogDirectory("/data", None, 10_000, 5_000, held)] for broker_id in brokers}
 
 
 async def topics() -> dict[str, TopicInfo]:
@@ -39,9 +41,9 @@ def test_racks_machines_disks_lost_brokers_and_failed_directories() -> None:
     )
     state = asyncio.run(observe(admin))
     partition = TopicPartition("t", 0)
-    assert {one: broker.host for one, broker in state.brokers.items()} == {**HOSTS, 4: None}
-    assert {one: broker.rack for one, broker in state.brokers.items() if broker.is_alive} == {
-        one: f"rack-{host}" for one, host in HOSTS.items()
+    assert {broker_id: broker.host for broker_id, broker in state.brokers.items()} == {**HOSTS, 4: None}
+    assert {broker_id: broker.rack for broker_id, broker in state.brokers.items() if broker.is_alive} == {
+        broker_id: f"rack-{host}" for broker_id, host in HOSTS.items()
     }
     assert not state.brokers[4].is_alive
     assert state.brokers[3].failed_replicas == {partition}

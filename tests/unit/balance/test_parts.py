@@ -35,7 +35,7 @@ def test_what_if_a_broker_joins_leaves_or_dies() -> None:
 def test_what_if_a_topic_has_more_partitions() -> None:
     state = with_partitions(simple((1, 2), (2, 3)), "t", 6)
     assert len(state.partitions) == 6
-    assert all(len(one.replicas) == 2 for one in state.partitions.values())
+    assert all(len(partition.replicas) == 2 for partition in state.partitions.values())
     with pytest.raises(ValueError, match="adds none"):
         with_partitions(state, "t", 6)
     with pytest.raises(ValueError, match="There is no topic 'x'"):
@@ -51,7 +51,7 @@ def test_a_journal_is_read_as_it_was_written(tmp_path: Path) -> None:
     again = Journal.read(journal.path)
     assert (again.steps, again.cluster_id, again.throttle, again.drained) == (journal.steps, "cluster", 5, (3,))
     assert again.topic_ids == topic_ids
-    # Journals had no ids of topics.
+    # Older journals have no topic ids.
     content = json.loads(journal.path.read_text())
     del content["topics"]
     journal.path.write_text(json.dumps(content))
@@ -65,8 +65,8 @@ def test_a_journal_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def window(judge: LatencyJudge, *latencies_ms: float) -> str | None:
-    for one in latencies_ms:
-        judge.add(one)
+    for latency_ms in latencies_ms:
+        judge.add(latency_ms)
     judge.end_window()
     return judge.complaint()
 
@@ -94,8 +94,8 @@ def test_a_broker_that_restarts_is_not_lost() -> None:
     )
     detector = AnomalyDetector(dead_after_seconds=60)
     assert detector.look(healthy, {}, 0.0) == []
-    (gone,) = detector.look(broken, {}, 10.0)
-    assert (gone.kind, gone.broker_id, gone.is_due) == ("dead", 3, False)
+    (anomaly,) = detector.look(broken, {}, 10.0)
+    assert (anomaly.kind, anomaly.broker_id, anomaly.is_due) == ("dead", 3, False)
     assert detector.look(healthy, {}, 40.0) == []
     assert not detector.look(broken, {}, 80.0)[0].is_due
     assert detector.look(broken, {}, 140.0)[0].is_due
@@ -104,36 +104,46 @@ def test_a_broker_that_restarts_is_not_lost() -> None:
 def test_failed_directories_slow_brokers_and_skew_are_told() -> None:
     state = simple(*[(1, 2)] * 30)
     detector = AnomalyDetector(60)
-    assert {one.kind for one in detector.look(state, {}, 0.0)} == {"skew"}
+    assert {anomaly.kind for anomaly in detector.look(state, {}, 0.0)} == {"skew"}
     failed = replace(state.brokers[1], failed_replicas=frozenset({TopicPartition("t", 0)}))
     with_failed = ClusterState(brokers={**state.brokers, 1: failed}, partitions=state.partitions)
-    (found,) = detector.look(with_failed, {1: 5.0, 2: 5.0, 3: 500.0}, 0.0)[:1]
-    assert found.kind == "directory"
+    (anomaly,) = detector.look(with_failed, {1: 5.0, 2: 5.0, 3: 500.0}, 0.0)[:1]
+    assert anomaly.kind == "directory"
     assert detector.look(with_failed, {1: 5.0, 2: 5.0, 3: 500.0}, 0.0)[1].text.startswith("broker 3 is slow")
-    assert [one.kind for one in detector.look(with_failed, {1: 1.0, 2: 1.0, 3: 40.0}, 0.0)] == ["directory"]
+    assert [anomaly.kind for anomaly in detector.look(with_failed, {1: 1.0, 2: 1.0, 3: 40.0}, 0.0)] == ["directory"]
 
 
 def test_a_broker_is_slow_by_chance_or_again_and_again() -> None:
     state = simple((1, 2), (2, 3), (3, 1))
     detector = AnomalyDetector(60)
     slow, well = {1: 5.0, 2: 5.0, 3: 500.0}, {1: 5.0, 2: 5.0, 3: 6.0}
-    assert [detector.look(state, one, 0.0)[0].is_due for one in (slow, slow)] == [False, False]
+    assert [detector.look(state, latencies, 0.0)[0].is_due for latencies in (slow, slow)] == [False, False]
     assert detector.look(state, well, 0.0) == []
     assert [detector.look(state, slow, 0.0)[0].is_due for _ in range(3)] == [False, False, True]
-    # Two brokers cannot tell which of them is the slow one.
+    # Two brokers are too few to decide which of them is slow.
     assert detector.look(state, {1: 5.0, 3: 500.0}, 0.0) == []
 
 
 def test_a_slow_broker_leads_nothing_any_more() -> None:
     state = simple((1, 2), (2, 1), (1,), (1, 3), brokers=3)
     (step,) = make_demotion(state, 1)
-    assert [(one.partition.partition, one.after) for one in step.movements] == [(0, (2, 1)), (3, (3, 1))]
+    assert [(movement.partition.partition, movement.after) for movement in step.movements] == [(0, (2, 1)), (3, (3, 1))]
     assert step.size_bytes == 0
     assert make_demotion(state, 3) == ()
     assert make_demotion(state, 1, spared_topics=("t",)) == ()
-    # The others are gone.
+    # All other brokers are dead.
     dead = ClusterState(
-        brokers={one: replace(broker, is_alive=one == 1) for one, broker in state.brokers.items()},
+        brokers={broker_id: replace(broker, is_alive=broker_id == 1) for broker_id, broker in state.brokers.items()},
         partitions=state.partitions,
     )
     assert make_demotion(dead, 1) == ()
+
+
+def test_the_leader_after_a_slow_broker_is_alive() -> None:
+    state = simple((1, 2, 3), (1, 4, 2), brokers=4)
+    failed = replace(state.brokers[4], failed_replicas=frozenset({TopicPartition("t", 1)}))
+    dead = replace(state.brokers[2], is_alive=False)
+    broken = ClusterState(brokers={**state.brokers, 2: dead, 4: failed}, partitions=state.partitions)
+    # Partition 1 has no other replica that could lead.
+    (step,) = make_demotion(broken, 1)
+    assert [(movement.partition.partition, movement.after) for movement in step.movements] == [(0, (3, 2, 1))]

@@ -39,8 +39,8 @@ def test_a_plan_reaches_hard_goals_and_moves_little_more_than_it_has_to(seed: in
     assert best_bound_bytes(state, goals, plan, enough_bytes=enough) >= enough
     for movement in plan.movements:
         assert len(set(movement.after)) == len(movement.after) == len(movement.before)
-        assert all(state.brokers[one].takes_replicas for one in movement.after)
-    # What is balanced stays as it is.
+        assert all(state.brokers[broker_id].takes_replicas for broker_id in movement.after)
+    # A balanced cluster needs few further moves.
     again = make_plan(with_plan(state, plan))
     assert again.size_bytes <= plan.size_bytes / 2
 
@@ -52,7 +52,7 @@ def test_no_step_violates_a_hard_goal(seed: int) -> None:
     steps = make_steps(state, plan.movements)
     assert not steps.postponed
     assert sum(len(step.movements) for step in steps.steps) == len(plan.movements)
-    replicas = {partition: one.replicas for partition, one in state.partitions.items()}
+    replicas = {partition: partition_state.replicas for partition, partition_state in state.partitions.items()}
     hard: list[Goal] = [RackGoal(), CapacityGoal(DISK)]
     before = [len(violated(state, replicas, goal)) for goal in hard]
     for step in steps.steps:
@@ -72,7 +72,10 @@ def test_no_step_violates_a_hard_goal(seed: int) -> None:
 
 
 def violated(state: ClusterState, replicas: dict[TopicPartition, tuple[int, ...]], goal: Goal) -> list[str]:
-    now = {partition: replace(one, replicas=replicas[partition]) for partition, one in state.partitions.items()}
+    now = {
+        partition: replace(partition_state, replicas=replicas[partition])
+        for partition, partition_state in state.partitions.items()
+    }
     assignment = Assignment(ClusterState(brokers=state.brokers, partitions=now))
     goal.prepare(assignment)
     return goal.violations(assignment)
@@ -81,12 +84,14 @@ def violated(state: ClusterState, replicas: dict[TopicPartition, tuple[int, ...]
 def simple(*replicas: tuple[int, ...], brokers: int = 3, size: float = MEBIBYTE, **of_brokers: object) -> ClusterState:
     return ClusterState(
         brokers={
-            one: BrokerState(broker_id=one, **of_brokers)  # type: ignore[arg-type]
-            for one in range(1, brokers + 1)
+            broker_id: BrokerState(broker_id=broker_id, **of_brokers)  # type: ignore[arg-type]
+            for broker_id in range(1, brokers + 1)
         },
         partitions={
-            TopicPartition("t", number): PartitionState(replicas=some, leader=some[0], size_bytes=size)
-            for number, some in enumerate(replicas)
+            TopicPartition("t", number): PartitionState(
+                replicas=partition_replicas, leader=partition_replicas[0], size_bytes=size
+            )
+            for number, partition_replicas in enumerate(replicas)
         },
     )
 
@@ -94,7 +99,7 @@ def simple(*replicas: tuple[int, ...], brokers: int = 3, size: float = MEBIBYTE,
 def test_a_new_broker_gets_its_share() -> None:
     state = simple(*[(1, 2), (2, 1)] * 15, brokers=3)
     plan = make_plan(state)
-    counts = Counter(one for movement in plan.movements for one in movement.added)
+    counts = Counter(broker_id for movement in plan.movements for broker_id in movement.added)
     assert set(counts) == {3}
     assert 18 <= counts[3] <= 22
 
@@ -103,7 +108,7 @@ def test_a_broker_that_is_drained_keeps_nothing() -> None:
     state = drained(simple(*[(1, 2), (2, 3), (3, 1)] * 10, brokers=4), 1)
     plan = make_plan(state)
     after = with_plan(state, plan)
-    assert all(1 not in one.replicas for one in after.partitions.values())
+    assert all(1 not in partition.replicas for partition in after.partitions.values())
 
 
 def test_leaders_are_evened_out_without_moving_a_byte() -> None:
@@ -125,7 +130,7 @@ def test_replicas_of_a_failed_directory_go_to_other_brokers() -> None:
     state = simple((1, 2), (1, 2), brokers=3)
     failed = replace(state.brokers[1], failed_replicas=frozenset({TopicPartition("t", 0)}))
     plan = make_plan(ClusterState(brokers={**state.brokers, 1: failed}, partitions=state.partitions))
-    (movement,) = [one for one in plan.movements if one.partition == TopicPartition("t", 0)]
+    (movement,) = [planned for planned in plan.movements if planned.partition == TopicPartition("t", 0)]
     assert set(movement.after) == {2, 3}
 
 

@@ -1,4 +1,4 @@
-"""Replicas without a place: the sentences that say why."""
+"""Replicas without a place: the messages that give the reason."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from dataclasses import replace
 from ottla.balance.anomalies import AnomalyDetector
 from ottla.balance.planner import make_plan
 from ottla.balance.shortage import find_shortages
-from ottla.balance.state import ClusterState
+from ottla.balance.state import BrokerState, ClusterState, PartitionState
 from ottla.model.ids import TopicPartition
 from tests.unit.balance.clusters import MEBIBYTE, drained
 from tests.unit.balance.test_planner import simple
 
 
 def without(state: ClusterState, *dead: int) -> ClusterState:
-    brokers = {one: replace(broker, is_alive=one not in dead) for one, broker in state.brokers.items()}
+    brokers = {
+        broker_id: replace(broker, is_alive=broker_id not in dead) for broker_id, broker in state.brokers.items()
+    }
     return ClusterState(brokers=brokers, partitions=state.partitions)
 
 
@@ -69,7 +71,21 @@ def test_no_room_is_another_reason() -> None:
 
 def test_a_watch_tells_that_replicas_of_a_dead_broker_have_no_place() -> None:
     state = without(simple((1, 2, 3), (1, 2, 3), (1, 3), brokers=3), 3)
-    (found,) = AnomalyDetector(60).look(state, {}, 0.0)
-    assert found.text == (
+    (anomaly,) = AnomalyDetector(60).look(state, {}, 0.0)
+    assert anomaly.text == (
         "broker 3 is gone for 0 s; 3 partitions miss a replica; 2 of them need 3 brokers, and only 2 can take replicas"
     )
+
+
+def test_a_broker_that_is_gone_does_not_become_the_leader() -> None:
+    brokers = {number: BrokerState(broker_id=number, is_alive=number > 2) for number in (1, 2, 3, 4)}
+    partitions = {
+        TopicPartition("t", 0): PartitionState(replicas=(1, 2, 3), leader=3),
+        # Broker 3 leads more than broker 2.
+        TopicPartition("t", 1): PartitionState(replicas=(3,), leader=3),
+    }
+    plan = make_plan(ClusterState(brokers=brokers, partitions=partitions))
+    after = {movement.partition.partition: movement.after for movement in plan.movements}
+    # There is a place for one of the two lost replicas.
+    assert sorted(after[0]) == [2, 3, 4]
+    assert after[0][0] == 3
