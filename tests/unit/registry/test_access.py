@@ -1,4 +1,4 @@
-"""Rules of access, and passwords: what is no password is refused, and nothing fails."""
+"""Access rules and passwords: malformed passwords are refused without an exception."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_guesses_are_checked_one_after_another(monkeypatch: pytest.MonkeyPatch) 
     def check(password: str, _: str) -> bool:
         running.append(password)
         together.append(len(running))
-        # Gives way to other threads, if there are some.
+        # Yields to other threads.
         threading.Event().wait(0.001)
         running.remove(password)
         return False

@@ -112,7 +112,7 @@ def data_of(avro: Any) -> Iterator[Any]:
 def is_unique(avro: Any, seen: set[str]) -> bool:
     """Whether no name is defined twice, which Avro forbids."""
     if isinstance(avro, list):
-        return all(is_unique(each, seen) for each in avro)
+        return all(is_unique(branch, seen) for branch in avro)
     if not isinstance(avro, dict):
         return True
     if "name" in avro:
@@ -120,7 +120,7 @@ def is_unique(avro: Any, seen: set[str]) -> bool:
             return False
         seen.add(avro["name"])
     inner = [avro.get("items"), avro.get("values"), *(field["type"] for field in avro.get("fields", ()))]
-    return all(is_unique(each, seen) for each in inner)
+    return all(is_unique(inner_type, seen) for inner_type in inner)
 
 
 def resolves(writer: Any, reader: Any, datum: Any) -> bool:

@@ -93,10 +93,10 @@ def test_defaults_fit_their_types(type_: str, default: str, is_right: bool) -> N
 
 
 def obj(extra: object = None, required: list[str] | None = None, **properties: object) -> dict[str, object]:
-    found: dict[str, object] = {"type": "object", "properties": properties}
+    schema: dict[str, object] = {"type": "object", "properties": properties}
     if extra is not None:
-        found["additionalProperties"] = extra
-    return found | ({"required": required} if required else {})
+        schema["additionalProperties"] = extra
+    return schema | ({"required": required} if required else {})
 
 
 STRING, NUMBER, INTEGER = {"type": "string"}, {"type": "number"}, {"type": "integer"}
@@ -146,17 +146,17 @@ STRING, NUMBER, INTEGER = {"type": "string"}, {"type": "number"}, {"type": "inte
     ],
 )
 def test_changes_of_json_schemas(old: object, new: object, difference: str | None) -> None:
-    found = parse(SchemaSource(JSON, json.dumps(new))).problems_reading(parse(SchemaSource(JSON, json.dumps(old))))
+    problems = parse(SchemaSource(JSON, json.dumps(new))).problems_reading(parse(SchemaSource(JSON, json.dumps(old))))
     if difference is None:
-        assert found == []
+        assert problems == []
     else:
-        assert any(difference in each for each in found), found
+        assert any(difference in problem for problem in problems), problems
 
 
 def test_a_recursive_json_schema_is_compared() -> None:
     tree = {"type": "object", "properties": {"next": {"$ref": "#"}, "value": INTEGER}}
     wider = {"type": "object", "properties": {"next": {"$ref": "#"}, "value": NUMBER}}
-    old, new = (parse(SchemaSource(JSON, json.dumps(each))) for each in (tree, wider))
+    old, new = (parse(SchemaSource(JSON, json.dumps(schema))) for schema in (tree, wider))
     assert new.problems_reading(old) == []
     assert old.problems_reading(new) != []
 
@@ -199,16 +199,16 @@ M = "message M { %s }"
     ],
 )
 def test_changes_of_protobuf_files(old: str, new: str, difference: str | None) -> None:
-    found = parse(proto(new)).problems_reading(parse(proto(old)))
+    problems = parse(proto(new)).problems_reading(parse(proto(old)))
     if difference is None:
-        assert found == []
+        assert problems == []
     else:
-        assert any(difference in each for each in found), found
+        assert any(difference in problem for problem in problems), problems
 
 
 def test_a_changed_package_is_incompatible() -> None:
     old, new = parse(proto(M % "")), parse(proto(M % "", "package q;"))
-    assert any("PACKAGE_CHANGED" in each for each in new.problems_reading(old))
+    assert any("PACKAGE_CHANGED" in problem for problem in new.problems_reading(old))
 
 
 def test_protobuf_text_and_its_compiled_form_are_one_schema() -> None:

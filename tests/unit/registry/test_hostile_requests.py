@@ -1,4 +1,4 @@
-"""What a request says never makes the registry fail: it is told what is wrong with it."""
+"""No request makes the registry fail: the response names the error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.registry.core.records import Record
 from ottla.registry.node.server import RegistryServer
 from ottla.registry.node.service import RegistryService, ServiceSettings
 
-# The server keeps what it knows of a request under plain names, as aiohttp allows but does not recommend.
+# The server stores request state under plain names, which aiohttp allows but does not recommend.
 pytestmark = pytest.mark.filterwarnings("ignore::aiohttp.web_exceptions.NotAppKeyWarning")
 
 HALF = "\ud800"
@@ -76,14 +76,14 @@ def schema(value: Any, kind: str = "AVRO") -> dict[str, Any]:
 )
 @pytest.mark.parametrize("path", ["/subjects/s/versions", "/subjects/s/versions?normalize=true"])
 def test_a_schema_that_cannot_be_stored_is_invalid(given: dict[str, Any], path: str) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         async with registry() as ask:
-            status, told = await ask(path, given)
-            assert (status, told["error_code"]) == (422, 42201)
-            status, told = await ask("/compatibility/subjects/s/versions?verbose=true", given)
-            assert (status, told["is_compatible"]) == (200, False)
+            status, answer = await ask(path, given)
+            assert (status, answer["error_code"]) == (422, 42201)
+            status, answer = await ask("/compatibility/subjects/s/versions?verbose=true", given)
+            assert (status, answer["is_compatible"]) == (200, False)
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -100,22 +100,22 @@ def test_a_schema_that_cannot_be_stored_is_invalid(given: dict[str, Any], path: 
     ],
 )
 def test_a_body_that_is_no_text_of_json_is_told(body: bytes) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         async with registry() as ask:
             for path in ("/subjects/s/versions", "/subjects/s", "/compatibility/subjects/s/versions"):
                 assert (await ask(path, body))[0] == 422
             assert (await ask("/config", body, "PUT"))[0] == 422
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 def test_a_body_in_another_unicode_encoding_is_read() -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         async with registry() as ask:
             for encoding in ("utf-16", "utf-32-le", "utf-8-sig"):
                 assert (await ask("/subjects/s/versions", json.dumps(schema(RECORD)).encode(encoding)))[0] == 200
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -138,23 +138,23 @@ def test_a_schema_that_breaks_the_rules_cannot_be_compared(given: dict[str, Any]
         "enum": ["a"],
     }
 
-    async def whole() -> None:
+    async def scenario() -> None:
         async with registry() as ask:
             assert (await ask("/subjects/s/versions", schema(known, "JSON")))[0] == 200
-            status, told = await ask("/compatibility/subjects/s/versions", schema(given, "JSON"))
-            assert (status, told["error_code"]) == (422, 42201)
-            status, told = await ask("/compatibility/subjects/s/versions?verbose=true", schema(given, "JSON"))
-            assert (status, told["is_compatible"]) == (200, False)
+            status, answer = await ask("/compatibility/subjects/s/versions", schema(given, "JSON"))
+            assert (status, answer["error_code"]) == (422, 42201)
+            status, answer = await ask("/compatibility/subjects/s/versions?verbose=true", schema(given, "JSON"))
+            assert (status, answer["is_compatible"]) == (200, False)
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("removed", [True, 1, "r", {"r": 1}])
 def test_rules_to_remove_are_a_list(removed: Any) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         async with registry() as ask:
             await ask("/subjects/s/versions", schema(RECORD) | {"ruleSet": {"domainRules": [{"name": "r"}]}})
-            status, told = await ask("/subjects/s/versions/1/tags", {"rulesToRemove": removed})
-            assert (status, told["error_code"]) == (422, 42210)
+            status, answer = await ask("/subjects/s/versions/1/tags", {"rulesToRemove": removed})
+            assert (status, answer["error_code"]) == (422, 42210)
 
-    asyncio.run(whole())
+    asyncio.run(scenario())

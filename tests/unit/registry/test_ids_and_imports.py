@@ -44,12 +44,12 @@ class Written:
             self.write(decide_delete_subject(self.registry.state, subject, is_permanent=True))
 
     def restarted(self) -> Written:
-        found = Written()
+        reopened = Written()
         for key, value in self.topic.items():
-            found.registry.state.replay(Record.decode(key, value))
+            reopened.registry.state.replay(Record.decode(key, value))
             if value is not None:
-                found.topic[key] = value
-        return found
+                reopened.topic[key] = value
+        return reopened
 
 
 @pytest.fixture

@@ -76,13 +76,15 @@ NUMBER = {"required": ["number"]}
     ],
 )
 def test_changes(old: dict[str, Any], new: dict[str, Any], difference: str | None) -> None:
-    before, after = ({"$schema": DRAFT, **each} for each in (old, new))
-    found = parse(SchemaSource(JSON, json.dumps(after))).problems_reading(parse(SchemaSource(JSON, json.dumps(before))))
+    before, after = ({"$schema": DRAFT, **schema} for schema in (old, new))
+    problems = parse(SchemaSource(JSON, json.dumps(after))).problems_reading(
+        parse(SchemaSource(JSON, json.dumps(before)))
+    )
     if difference is None:
-        assert found == []
+        assert problems == []
     else:
-        assert any(f'"{difference}"' in each for each in found), found
-    if not found:
+        assert any(f'"{difference}"' in problem for problem in problems), problems
+    if not problems:
         # The validator agrees: no document that the old schema allows is refused by the new one.
         for document in documents():
             assert not jsonschema_rs.is_valid(before, document) or jsonschema_rs.is_valid(after, document), document

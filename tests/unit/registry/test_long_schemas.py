@@ -33,8 +33,8 @@ def test_the_loop_is_free_while_a_long_schema_is_parsed(monkeypatch: pytest.Monk
     monkeypatch.setattr(long_schemas, "parse", slow_parse)
 
     async def run() -> None:
-        given = schema_request({"schema": LONG, "schemaType": PROTOBUF}, "s")
-        parsing_it = asyncio.ensure_future(long_schemas.parse_long_schemas(service, "s", given))
+        request = schema_request({"schema": LONG, "schemaType": PROTOBUF}, "s")
+        parsing_it = asyncio.ensure_future(long_schemas.parse_long_schemas(service, "s", request))
         while not threads:
             # The loop runs, or this would never end.
             await asyncio.sleep(0)
@@ -54,6 +54,6 @@ def test_the_loop_is_free_while_a_long_schema_is_parsed(monkeypatch: pytest.Monk
 
 def test_what_cannot_be_parsed_is_left_to_the_decision() -> None:
     service: Any = SimpleNamespace(registry=Registry())
-    given = schema_request({"schema": LONG + "message {", "schemaType": PROTOBUF}, "s")
-    asyncio.run(long_schemas.parse_long_schemas(service, "s", given))
-    assert service.registry.schemas.unparsed("s", SchemaContent(schema_type=PROTOBUF, text=given.text))
+    request = schema_request({"schema": LONG + "message {", "schemaType": PROTOBUF}, "s")
+    asyncio.run(long_schemas.parse_long_schemas(service, "s", request))
+    assert service.registry.schemas.unparsed("s", SchemaContent(schema_type=PROTOBUF, text=request.text))

@@ -17,7 +17,7 @@ from ottla.registry.node.service import Elsewhere, RegistryService, ServiceSetti
 
 
 class ClosedProducer:
-    """Is closed when its transaction begins."""
+    """A producer that is closed when its transaction begins."""
 
     def __init__(self, service: RegistryService) -> None:
         self._service = service

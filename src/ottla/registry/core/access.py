@@ -1,12 +1,12 @@
-"""Who may do what with which subject: the rules of a file, and the operation that a request needs.
+"""Access rules for subjects, read from a file, and the operations that requests need.
 
     SUPER User:root
     ALLOW User:ada SUBJECT_READ,SUBJECT_WRITE orders-*
     DENY  User:bob ALL orders-secret-value
     ALLOW User:* GLOBAL_COMPATIBILITY_READ
 
-A star at the end of a name stands for every name that begins like it. A rule that denies wins over rules that allow;
-without a rule that allows, a request is denied. Subjects of other contexts are named with them: `:.staging:*`.
+A star at the end of a name matches every name with that prefix. A matching DENY rule wins over ALLOW rules; without a
+matching ALLOW rule, a request is denied. The name of a subject in another context includes the context: `:.staging:*`.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ottla.registry.core.errors import RegistryError
 __all__ = ["ANONYMOUS", "AccessRules", "Operation", "access_denied"]
 
 ANONYMOUS = "User:ANONYMOUS"
-_EVERYBODY = "User:*"
+_ALL_USERS = "User:*"
 _ALL = "ALL"
 
 
 class Operation(enum.StrEnum):
-    """The names are those of Confluent's ACLs; KEY is the key of encrypted fields, by its name."""
+    """The names are those of Confluent's ACLs. A KEY operation applies to a named key of encrypted fields."""
 
     SUBJECT_READ = "SUBJECT_READ"
     SUBJECT_WRITE = "SUBJECT_WRITE"
@@ -43,7 +43,7 @@ class Operation(enum.StrEnum):
         return self.value.startswith("GLOBAL")
 
 
-_SAID = {
+_DESCRIPTIONS = {
     Operation.SUBJECT_READ: "Read on Subject: ",
     Operation.SUBJECT_WRITE: "Write on Subject: ",
     Operation.SUBJECT_DELETE: "Delete on Subject: ",
@@ -58,7 +58,7 @@ _SAID = {
 
 
 def access_denied(operation: Operation, name: str) -> RegistryError:
-    return RegistryError(40301, f"User is denied operation {_SAID[operation]}{name}")
+    return RegistryError(40301, f"User is denied operation {_DESCRIPTIONS[operation]}{name}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +70,10 @@ class _Rule:
     is_prefix: bool
 
     def covers(self, principal: str, operation: Operation, name: str) -> bool:
-        if self.principal not in (principal, _EVERYBODY) or operation not in self.operations:
+        if self.principal not in (principal, _ALL_USERS) or operation not in self.operations:
             return False
         if operation.is_global:
-            # ALL for some subjects is not ALL for the server.
+            # ALL on named subjects does not include the operations on the whole server.
             return not self.name
         return name.startswith(self.name) if self.is_prefix else name == self.name
 
@@ -104,8 +104,8 @@ class AccessRules:
     def allows(self, principal: str, operation: Operation, name: str = "") -> bool:
         if principal in self.super_users:
             return True
-        found = [rule.is_allowed for rule in self._rules if rule.covers(principal, operation, name)]
-        return bool(found) and all(found)
+        verdicts = [rule.is_allowed for rule in self._rules if rule.covers(principal, operation, name)]
+        return bool(verdicts) and all(verdicts)
 
 
 def _parsed(words: list[str]) -> _Rule:

@@ -1,7 +1,7 @@
-"""Associations: which subject the keys or values of a topic have, kept in the registry (`/associations`).
+"""Associations: the subjects of a topic's keys and values, stored in the registry (`/associations`).
 
-Serializers with AssociatedNameStrategy ask for them. A topic has at most one association for its keys and one for its
-values. Associations live in `_schemas`, in Confluent's record form.
+Serializers with AssociatedNameStrategy look them up. A topic has at most one association for its keys and one for its
+values. Associations are stored in `_schemas`, in Confluent's record form.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ def associations_of(
     name: str | None = None,
     types: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
-    """Those that fit, in the order of their topics."""
+    """The associations that match all filters, in the order of their topics."""
     return [
-        each
-        for _, each in sorted(state.associations.items())
-        if subject in (None, each["subject"])
-        and resource_id in (None, each["resourceId"])
-        and namespace in (_ANY_NAMESPACE, each["resourceNamespace"])
-        and name in (None, each["resourceName"])
-        and (not types or each["associationType"] in types)
+        association
+        for _, association in sorted(state.associations.items())
+        if subject in (None, association["subject"])
+        and resource_id in (None, association["resourceId"])
+        and namespace in (_ANY_NAMESPACE, association["resourceNamespace"])
+        and name in (None, association["resourceName"])
+        and (not types or association["associationType"] in types)
     ]
 
 
 def decide_associate(state: RegistryState, body: Mapping[str, Any]) -> tuple[list[Record], dict[str, Any]]:
-    """Creates associations of a topic; what is there already is answered. Raises RegistryError."""
+    """Creates associations of a topic; an equal existing association needs no new record. Raises RegistryError."""
     resource = {field: body.get(field) for field in _RESOURCE_FIELDS}
     resource["resourceType"] = resource["resourceType"] or "topic"
     for field, value in resource.items():
@@ -54,14 +54,18 @@ def decide_associate(state: RegistryState, body: Mapping[str, Any]) -> tuple[lis
             raise _invalid(field, "cannot be null or empty")
     if resource["resourceType"] != "topic":
         raise _invalid("resourceType", "must be 'topic'")
-    given = body.get("associations")
-    if not isinstance(given, list) or not given or not all(isinstance(each, dict) for each in given):
+    requested = body.get("associations")
+    if (
+        not isinstance(requested, list)
+        or not requested
+        or not all(isinstance(association, dict) for association in requested)
+    ):
         raise _invalid("associations", "cannot be null or empty")
     records: list[Record] = []
-    found: list[dict[str, Any]] = []
-    for each in given:
-        wanted = _wanted(state, resource, each)
-        if any(other["associationType"] == wanted["associationType"] for other in found):
+    associations: list[dict[str, Any]] = []
+    for association in requested:
+        wanted = _wanted(state, resource, association)
+        if any(other["associationType"] == wanted["associationType"] for other in associations):
             raise _invalid("associations", f"has two of the type '{wanted['associationType']}'")
         known = associations_of(
             state,
@@ -77,26 +81,26 @@ def decide_associate(state: RegistryState, body: Mapping[str, Any]) -> tuple[lis
             )
         if not known or known[0]["lifecycle"] != wanted["lifecycle"]:
             records.append(_record(wanted))
-        found.append({name: wanted[name] for name in ("subject", "associationType", "lifecycle", "frozen")})
-    return records, {**resource, "associations": found}
+        associations.append({name: wanted[name] for name in ("subject", "associationType", "lifecycle", "frozen")})
+    return records, {**resource, "associations": associations}
 
 
 def decide_dissociate(state: RegistryState, resource_id: str, types: Sequence[str]) -> tuple[list[Record], None]:
     doomed = associations_of(state, resource_id=resource_id, types=types)
     if not doomed:
         raise RegistryError(40410, f"Association for '{resource_id}' not found.")
-    return [Record(_record(each).key, None) for each in doomed], None
+    return [Record(_record(association).key, None) for association in doomed], None
 
 
-def _wanted(state: RegistryState, resource: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    kind, lifecycle = given.get("associationType") or "value", given.get("lifecycle") or "WEAK"
+def _wanted(state: RegistryState, resource: Mapping[str, Any], requested: Mapping[str, Any]) -> dict[str, Any]:
+    kind, lifecycle = requested.get("associationType") or "value", requested.get("lifecycle") or "WEAK"
     if kind not in _TYPES:
         raise _invalid("associationType", "must be either 'key' or 'value'")
     if lifecycle not in _LIFECYCLES:
         raise _invalid("lifecycle", f"must be one of {', '.join(_LIFECYCLES)}")
-    if given.get("schema") is not None or given.get("frozen"):
+    if requested.get("schema") is not None or requested.get("frozen"):
         raise _invalid("schema", "and frozen are not supported: register the schema first")
-    subject = given.get("subject")
+    subject = requested.get("subject")
     if not isinstance(subject, str) or not subject:
         raise _invalid("subject", "must be provided")
     subject = canonical_subject(subject)

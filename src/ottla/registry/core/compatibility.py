@@ -15,7 +15,7 @@ __all__ = ["compatibility_problems"]
 def compatibility_problems(
     schemas: SchemaCache, content: SchemaContent, earlier: Sequence[StoredVersion], config: Mapping[str, Any]
 ) -> list[str]:
-    """Why the schema may not follow: for the newest version that it conflicts with. Empty if it may."""
+    """The problems with the newest version that the schema conflicts with; empty if the schema is compatible."""
     level = config["compatibilityLevel"]
     if level == "NONE" or not earlier:
         return []

@@ -41,7 +41,7 @@ def in_context(context: str, name: str) -> str:
 
 
 def matches_prefix(subject: str, prefix: str) -> bool:
-    """Whether a subject belongs to a list; `:*:` in front of a prefix stands for all contexts."""
+    """Whether a subject matches the prefix of a list request; a leading `:*:` stands for all contexts."""
     if prefix.startswith(_ALL):
         bare = subject[1:].partition(":")[2] if subject.startswith(":.") else subject
         return bare.startswith(prefix[len(_ALL) :])

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from ottla.registry.core.contexts import context_of, context_subject
+from ottla.registry.core.contexts import DEFAULT, context_of, context_subject
 from ottla.registry.core.errors import RegistryError
 from ottla.registry.core.records import (
     Record,
@@ -34,14 +34,14 @@ def decide_delete_subject(state: RegistryState, subject: str, *, is_permanent: b
         raise RegistryError.subject_soft_deleted(subject)
     if is_permanent and live:
         raise RegistryError.subject_not_soft_deleted(subject)
-    if any(each["subject"] == subject for each in state.associations.values()):
+    if any(association["subject"] == subject for association in state.associations.values()):
         raise RegistryError(40904, f"One or more associations already exist for subject '{subject}'")
     doomed = everything if is_permanent else live
     _check_unreferenced(state, doomed)
     if not is_permanent:
         # Settings stay until the subject is deleted permanently.
         return [delete_subject_record(subject, live[-1].version)], [version.version for version in live]
-    # The highest number first: a crash in between leaves no gap below a version that lives.
+    # The highest number first: a crash in between leaves no gap below a remaining version.
     records = [schema_tombstone(version) for version in reversed(everything)]
     return [_floor(state, subject), *records, *_settings_tombstones(state, subject)], [
         version.version for version in everything
@@ -57,10 +57,11 @@ def decide_delete_version(
     if not is_permanent and version.deleted:
         raise RegistryError.version_soft_deleted(version.subject, version.version)
     _check_unreferenced(state, [version])
-    if is_permanent:
-        return [_floor(state, version.subject), schema_tombstone(version)], version.version
-    records = [schema_record(replace(version, deleted=True))]
-    if [each.version for each in state.versions(version.subject)] == [version.version]:
+    if not is_permanent:
+        # Settings stay until the last version is deleted permanently.
+        return [schema_record(replace(version, deleted=True))], version.version
+    records = [_floor(state, version.subject), schema_tombstone(version)]
+    if len(state.versions(version.subject, with_deleted=True)) == 1:
         records += _settings_tombstones(state, version.subject)
     return records, version.version
 
@@ -69,11 +70,14 @@ def decide_delete_context(state: RegistryState, context: str) -> tuple[list[Reco
     """Only a context without subjects can be deleted."""
     if any(context_of(subject) == context for subject in state.subjects(with_deleted=True)):
         raise RegistryError(42211, f"Context '{context}' is not empty")
+    if context == DEFAULT:
+        # It always exists. Its settings are those of the whole registry, which need another right.
+        return [], None
     return _settings_tombstones(state, context_subject(context)), None
 
 
 def _floor(state: RegistryState, subject: str) -> Record:
-    """No id is used twice, although nothing in the topic will tell that the deleted ones were."""
+    """Stores the context's highest id, so that the ids of deleted versions are not assigned again."""
     context = context_of(subject)
     return context_record(context, state.highest_id(context))
 
@@ -84,20 +88,10 @@ def _settings_tombstones(state: RegistryState, subject: str | None) -> list[Reco
 
 
 def _check_unreferenced(state: RegistryState, doomed: Iterable[StoredVersion]) -> None:
-    # One pass over all versions, however many are deleted.
-    referenced = {
-        (reference.subject, reference.version)
-        for each in state.all_versions()
-        if not each.deleted
-        for reference in each.content.references
-    }
+    referenced = state.referenced()
     for version in doomed:
         if (version.subject, version.version) in referenced:
-            raise RegistryError(
-                42206,
-                f"One or more references exist to the schema {{magic=1,keytype=SCHEMA,subject={version.subject},"
-                f"version={version.version}}}.",
-            )
+            raise RegistryError.referenced(version.subject, version.version)
 
 
 def _check_writable(state: RegistryState, subject: str) -> None:

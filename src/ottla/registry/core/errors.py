@@ -1,4 +1,4 @@
-"""Errors of the registry: an HTTP status, a code in the body and a message, as Confluent's clients know them."""
+"""Errors of the registry: an HTTP status, a code in the body and a message, as Confluent's clients expect."""
 
 from __future__ import annotations
 
@@ -51,6 +51,14 @@ class RegistryError(Exception):
     def version_not_soft_deleted(cls, subject: str, version: int) -> RegistryError:
         return cls(
             40407, f"Subject '{subject}' Version {version} was not deleted first before being permanently deleted"
+        )
+
+    @classmethod
+    def referenced(cls, subject: str, version: int) -> RegistryError:
+        return cls(
+            42206,
+            f"One or more references exist to the schema {{magic=1,keytype=SCHEMA,subject={subject},"
+            f"version={version}}}.",
         )
 
     @classmethod

@@ -33,7 +33,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 
 
 class KeyState:
-    """What the records of the topic say; `replay` alone changes it."""
+    """The KEKs and DEKs of the topic's records; only `replay` changes them."""
 
     def __init__(self) -> None:
         self._keks: dict[str, dict[str, Any]] = {}
@@ -55,30 +55,30 @@ class KeyState:
         return sorted(name for name, kek in self._keks.items() if with_deleted or not kek.get("deleted"))
 
     def kek(self, name: str, *, with_deleted: bool = False) -> dict[str, Any]:
-        found = self._keks.get(name)
-        if found is None or (found.get("deleted") and not with_deleted):
+        kek = self._keks.get(name)
+        if kek is None or (kek.get("deleted") and not with_deleted):
             raise RegistryError(40470, f"Key '{name}' not found.")
-        return found
+        return kek
 
     def deks(self, kek: str, subject: str | None = None, *, with_deleted: bool = False) -> list[dict[str, Any]]:
         """The DEKs of a KEK in the order of their subjects and versions."""
         places = sorted(place for place in self._deks if place[0] == kek and subject in (None, place[1]))
-        found = [self._deks[place] for place in places]
-        return [dek for dek in found if with_deleted or not dek.get("deleted")]
+        deks = [self._deks[place] for place in places]
+        return [dek for dek in deks if with_deleted or not dek.get("deleted")]
 
     def dek(
         self, kek: str, subject: str, algorithm: str | None, version: str = "1", *, with_deleted: bool = False
     ) -> dict[str, Any]:
         self.kek(kek, with_deleted=with_deleted)
         wanted = algorithm or ALGORITHMS[0]
-        found = [dek for dek in self.deks(kek, subject, with_deleted=with_deleted) if dek["algorithm"] == wanted]
+        deks = [dek for dek in self.deks(kek, subject, with_deleted=with_deleted) if dek["algorithm"] == wanted]
         if version not in ("latest", "-1"):
             if not version.isdecimal() or len(version) > _DIGITS_MAX:
                 raise RegistryError.invalid_version(version)
-            found = [dek for dek in found if dek["version"] == int(version)]
-        if not found:
+            deks = [dek for dek in deks if dek["version"] == int(version)]
+        if not deks:
             raise RegistryError(40470, f"Key '{subject}' not found.")
-        return max(found, key=lambda dek: int(dek["version"]))
+        return max(deks, key=lambda dek: int(dek["version"]))
 
 
 def decide_new_kek(state: KeyState, body: Mapping[str, Any]) -> tuple[list[Record], dict[str, Any]]:
@@ -137,9 +137,9 @@ def decide_new_dek(state: KeyState, kek_name: str, body: Mapping[str, Any]) -> t
         "deleted": False,
     }
     known = [
-        each
-        for each in state.deks(kek_name, subject, with_deleted=True)
-        if each["algorithm"] == algorithm and each["version"] == version
+        stored
+        for stored in state.deks(kek_name, subject, with_deleted=True)
+        if stored["algorithm"] == algorithm and stored["version"] == version
     ]
     if known:
         if known[0].get("deleted") or known[0]["encryptedKeyMaterial"] != material:
@@ -149,7 +149,7 @@ def decide_new_dek(state: KeyState, kek_name: str, body: Mapping[str, Any]) -> t
 
 
 def decide_delete(state: KeyState, keys: list[dict[str, Any]], *, is_permanent: bool) -> tuple[list[Record], None]:
-    """Keys are a KEK, or DEKs of one subject."""
+    """`keys` is a single KEK, or DEKs of a subject."""
     records = []
     for key in keys:
         name = key.get("subject") or key["name"]
@@ -184,7 +184,7 @@ def _record(key: Mapping[str, Any], value: Mapping[str, Any]) -> Record:
 
 
 def _tombstones(record: Record) -> list[Record]:
-    """Of the key as it is written now, and as it was written before Confluent's form was known."""
+    """Tombstones for the key in its current form, and in the form from before Confluent's form was adopted."""
     former = {"keytype": record.key["type"], **record.key}
     del former["type"]
     return [Record(record.key, None), Record(former, None)]

@@ -1,4 +1,4 @@
-"""Parsed schemas by their content, with the texts of what they refer to."""
+"""A cache of parsed schemas, by their content and the texts of their references."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ottla.serdes.formats import PROTOBUF, InvalidSchema, ParsedSchema, SchemaSo
 
 __all__ = ["SchemaCache"]
 
-# Parsed schemas are large; those of subjects that change are few.
+# Parsed schemas are large, and few subjects change.
 _CACHED_MAX = 1_000
 _DEPTH_MAX = 50
-# The parser of Protobuf takes some 100 ms for such a text.
+# In characters. The Protobuf parser takes about 100 ms for a text of this length.
 _LONG_TEXT = 8_000
 
 
 class SchemaCache:
-    """Parses at most once while a schema is in use. A cache of pure results is no state."""
+    """Parses a schema at most once while it is in use. The cached results are pure, so the cache is not state."""
 
     def __init__(self, state: RegistryState) -> None:
         self._state = state
@@ -29,50 +29,52 @@ class SchemaCache:
     def parsed(self, content: SchemaContent) -> ParsedSchema:
         """Raises InvalidSchema, also for a reference that does not exist."""
         source = SchemaSource(content.schema_type, content.text, self._texts(content.references))
-        found = self._parsed.get(source)
-        if found is None:
+        parsed = self._parsed.get(source)
+        if parsed is None:
             try:
-                found = parse(source)
+                parsed = parse(source)
             except RecursionError:
                 raise InvalidSchema("It is nested too deeply.") from None
-            self._parsed[source] = found
+            self._parsed[source] = parsed
             if len(self._parsed) > _CACHED_MAX:
                 self._parsed.popitem(last=False)
         else:
             self._parsed.move_to_end(source)
-        return found
+        return parsed
 
     def unparsed(self, subject: str | None, content: SchemaContent) -> list[SchemaSource]:
         """The long texts that a decision about this content would parse first: its own, and those of the subject."""
-        found: list[SchemaSource] = []
+        sources: list[SchemaSource] = []
         versions = [] if subject is None else self._state.versions(subject, with_deleted=True)
-        for each in (content, *(version.content for version in versions)):
-            if each.schema_type == PROTOBUF and len(each.text) > _LONG_TEXT:
-                source = SchemaSource(each.schema_type, each.text, self._texts(self.fixed(each.references)))
-                if source not in self._parsed and source not in found:
-                    found.append(source)
-        return found
+        for candidate in (content, *(version.content for version in versions)):
+            if candidate.schema_type == PROTOBUF and len(candidate.text) > _LONG_TEXT:
+                source = SchemaSource(
+                    candidate.schema_type, candidate.text, self._texts(self.fixed(candidate.references))
+                )
+                if source not in self._parsed and source not in sources:
+                    sources.append(source)
+        return sources
 
     def keep(self, source: SchemaSource, parsed: ParsedSchema) -> None:
-        """Takes over what was parsed elsewhere."""
+        """Stores a schema that the caller has parsed."""
         self._parsed[source] = parsed
         if len(self._parsed) > _CACHED_MAX:
             self._parsed.popitem(last=False)
 
     def _texts(self, references: Iterable[Reference]) -> tuple[tuple[str, str], ...]:
-        found: dict[str, str] = {}
-        self._collect(references, found, 0)
-        return tuple(found.items())
+        texts: dict[str, str] = {}
+        self._collect(references, texts, 0)
+        return tuple(texts.items())
 
-    def _collect(self, references: Iterable[Reference], found: dict[str, str], depth: int) -> None:
+    def _collect(self, references: Iterable[Reference], texts: dict[str, str], depth: int) -> None:
         if depth > _DEPTH_MAX:
             raise InvalidSchema(f"References are nested more than {_DEPTH_MAX} levels deep.")
         for reference in references:
-            if reference.name in found:
+            if reference.name in texts:
                 continue
             content = self.referenced(reference)
-            self._collect(content.references, found, depth + 1)
-            found[reference.name] = content.text
+            self._collect(content.references, texts, depth + 1)
+            texts[reference.name] = content.text
 
     def referenced(self, reference: Reference) -> SchemaContent:
         """The content of a referenced version; -1 is the latest. Deleted versions can still be referred to."""
@@ -89,7 +91,7 @@ class SchemaCache:
 
     def fixed(self, references: Iterable[Reference]) -> tuple[Reference, ...]:
         """The references with the number of the latest version instead of -1."""
-        found = []
+        resolved = []
         for reference in references:
             number = reference.version
             if number == -1:
@@ -97,5 +99,5 @@ class SchemaCache:
                 if not latest:
                     raise RegistryError.invalid_schema(f'No schema reference found for subject "{reference.subject}"')
                 number = latest[-1].version
-            found.append(Reference(reference.name, reference.subject, number))
-        return tuple(found)
+            resolved.append(Reference(reference.name, reference.subject, number))
+        return tuple(resolved)

@@ -41,13 +41,13 @@ class Record:
 
     @classmethod
     def decode(cls, key: bytes, value: bytes | None) -> Record | None:
-        """None for a record that this registry does not understand, which it leaves alone."""
+        """None for a record of an unknown form, which the registry ignores."""
         try:
             decoded = cls(json.loads(key), None if not value else json.loads(value))
         except (ValueError, RecursionError):
             return None
         is_valid = isinstance(decoded.key, dict) and isinstance(decoded.value, dict | None)
-        # Keys of the topic of encryption keys have another name for it.
+        # The topic of encryption keys has the record type in the field `type`.
         kind = decoded.key.get("keytype", decoded.key.get("type")) if is_valid else None
         return decoded if isinstance(kind, str) else None
 
@@ -62,7 +62,7 @@ def schema_tombstone(version: StoredVersion) -> Record:
 
 
 def delete_subject_record(subject: str, version: int) -> Record:
-    """All versions up to this one are soft-deleted."""
+    """Soft-deletes all versions of the subject up to this version."""
     return Record(_owned("DELETE_SUBJECT", subject), {"subject": subject, "version": version})
 
 
@@ -79,7 +79,7 @@ def mode_record(subject: str | None, mode: str | None) -> Record:
 
 
 def context_record(context: str, highest_id: int) -> Record:
-    """The highest id that a context ever had: compaction may remove the schemas that tell it.
+    """The highest id that a context ever had: compaction may remove the schema that had it.
 
     `highestId` is our own field; other registries ignore it.
     """
@@ -94,8 +94,8 @@ def noop_record() -> Record:
 def version_of(value: Mapping[str, Any], timestamp_ms: int = 0) -> StoredVersion:
     """Raises KeyError, TypeError or ValueError for a damaged value."""
     references = tuple(
-        Reference(str(each["name"]), str(each["subject"]), int(each["version"]))
-        for each in value.get("references") or ()
+        Reference(str(reference["name"]), str(reference["subject"]), int(reference["version"]))
+        for reference in value.get("references") or ()
     )
     content = SchemaContent(
         schema_type=value.get("schemaType") or AVRO,

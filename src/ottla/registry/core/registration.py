@@ -1,4 +1,4 @@
-"""Registering a schema, finding one, and checking one: decisions that return records and change nothing."""
+"""Registers, finds and checks schemas: decisions that return records and change no state."""
 
 from __future__ import annotations
 
@@ -22,6 +22,11 @@ __all__ = ["check_compatibility", "decide_change_tags", "decide_register", "find
 
 _ID_MAX = 2**31 - 1
 _VERSION_PROPERTY = "confluent:version"
+_NOT_FOUND = 404
+# In these modes a request names the id, and nothing is compared: FORWARD is the mode of a linked registry.
+_IMPORTING = ("IMPORT", "FORWARD")
+# Fields of a configuration that add metadata and rules to a schema.
+_CHANGING = frozenset({"defaultMetadata", "overrideMetadata", "defaultRuleSet", "overrideRuleSet"})
 
 
 def decide_register(
@@ -29,21 +34,27 @@ def decide_register(
 ) -> tuple[list[Record], dict[str, Any]]:
     """The records of a new version, or none for a schema that the subject has. Raises RegistryError."""
     mode = mode_in_scope(state, subject)
-    if mode.startswith("READONLY"):
-        raise RegistryError.not_permitted(f"Subject {subject} is in read-only mode")
-    if mode == "IMPORT" and request.id is None:
+    is_read_only = mode.startswith("READONLY")
+    is_import = mode in _IMPORTING
+    if is_read_only or (is_import and request.id is None):
+        known = _registered_already(state, schemas, subject, request, normalize=normalize)
+        if known is not None:
+            return [], _answer(known)
+        if is_read_only:
+            raise RegistryError.not_permitted(f"Subject {subject} is in read-only mode")
         raise RegistryError.not_permitted(f"Subject {subject} is not in read-write mode")
     config = config_in_scope(state, subject)
     live = state.versions(subject)
-    if mode != "IMPORT":
+    if not is_import:
         request = _completed(schemas, request, live)
     content = _content(schemas, request, normalize=normalize or bool(config.get("normalize")))
-    if request.id is not None and mode != "IMPORT":
+    if request.id is not None and not is_import:
         return _known_version(state, subject, request, content)
-    if mode != "IMPORT":
+    if not is_import:
         inherited = _inherited(content, live, config)
         content = _numbered(inherited, request, _following(state, subject))
-        # A version with its number in it differs from all but the latest, even if it is what an older one was.
+        # Content with a version number can repeat the latest version only: an older version with the same schema has
+        # another number.
         known = _same_content(schemas, live if content is inherited else live[-1:], content)
         if known is not None:
             return [], _answer(known)
@@ -59,10 +70,28 @@ def decide_register(
     return _new_version(state, subject, request, content)
 
 
+def _registered_already(
+    state: RegistryState, schemas: SchemaCache, subject: str, request: SchemaRequest, *, normalize: bool
+) -> StoredVersion | None:
+    """The version that the registration asks for, if it exists: it needs no record, so every mode allows it."""
+    config = config_in_scope(state, subject)
+    if not request.text.strip() or request.changes_tags or request.takes_over_tags or not _CHANGING.isdisjoint(config):
+        return None
+    try:
+        known = find_version(state, schemas, subject, request, normalize=normalize)
+    except RegistryError as error:
+        if error.status != _NOT_FOUND:
+            raise
+        return None
+    if request.version is None:
+        return known if request.id in (None, known.id) else None
+    return known if (request.id, request.version) == (known.id, known.version) else None
+
+
 def decide_change_tags(
     state: RegistryState, schemas: SchemaCache, version: StoredVersion, body: Mapping[str, Any]
 ) -> tuple[list[Record], dict[str, Any]]:
-    """A new version: the given one with other tags, metadata and rules. Raises RegistryError."""
+    """A new version: the given version with changed tags, metadata and rules. Raises RegistryError."""
     content = version.content
     rules = checked_rule_set(body.get("ruleSet"))
     if body.get("rulesToMerge") is not None or body.get("rulesToRemove") is not None:
@@ -112,15 +141,15 @@ def find_version(
     normalize = normalize or bool(config_in_scope(state, subject).get("normalize"))
     content = _content(schemas, request, normalize=normalize)
     candidates = [version for version in versions if with_deleted or not version.deleted]
-    found = _same_content(schemas, candidates, content, ignores_contract=content.metadata is content.rule_set is None)
-    if found is None and normalize:
+    stored = _same_content(schemas, candidates, content, ignores_contract=content.metadata is content.rule_set is None)
+    if stored is None and normalize:
         wanted = schemas.parsed(content).normalized
         for version in reversed(candidates):
             if version.content.schema_type == content.schema_type and _normalized(schemas, version) == wanted:
                 return version
-    if found is None:
+    if stored is None:
         raise RegistryError.schema_not_found()
-    return found
+    return stored
 
 
 def check_compatibility(
@@ -139,7 +168,7 @@ def check_compatibility(
 
 
 def _completed(schemas: SchemaCache, request: SchemaRequest, live: list[StoredVersion]) -> SchemaRequest:
-    """The request with what it takes over from the version before: a missing text, and tags if it wants them."""
+    """The request, completed from the latest version: a missing text, and the tags if the request takes them over."""
     if not request.text.strip():
         if not live:
             raise RegistryError.invalid_schema("Empty schema")
@@ -163,7 +192,7 @@ def _tags(schemas: SchemaCache, content: SchemaContent) -> Tags:
 
 
 def _numbered(content: SchemaContent, request: SchemaRequest, number: int) -> SchemaContent:
-    """The number of the version is part of the metadata if it was given, tags were changed, or it was there before."""
+    """Adds the version's number to the metadata if the request has it or changes tags, or the metadata had it."""
     properties = (content.metadata or {}).get("properties") or {}
     if request.version is None and not request.changes_tags and _VERSION_PROPERTY not in properties:
         return content
@@ -173,7 +202,7 @@ def _numbered(content: SchemaContent, request: SchemaRequest, number: int) -> Sc
 
 def _content(schemas: SchemaCache, request: SchemaRequest, *, normalize: bool) -> SchemaContent:
     """The request with canonical text. Raises RegistryError 42201."""
-    given = SchemaContent(
+    requested = SchemaContent(
         schema_type=request.schema_type,
         text=request.text,
         references=schemas.fixed(request.references),
@@ -181,17 +210,19 @@ def _content(schemas: SchemaCache, request: SchemaRequest, *, normalize: bool) -
         rule_set=request.rule_set,
     )
     try:
-        parsed = schemas.parsed(given)
+        parsed = schemas.parsed(requested)
         if request.changes_tags:
-            given = replace(given, text=parsed.with_tags(request.tags_to_add, request.tags_to_remove))
-            parsed = schemas.parsed(given)
-        references = given.references
+            requested = replace(requested, text=parsed.with_tags(request.tags_to_add, request.tags_to_remove))
+            parsed = schemas.parsed(requested)
+        references = requested.references
         if normalize:
-            references = tuple(sorted(set(references), key=lambda each: (each.name, each.subject, each.version)))
+            references = tuple(
+                sorted(set(references), key=lambda reference: (reference.name, reference.subject, reference.version))
+            )
         text = parsed.normalized if normalize else parsed.canonical
         # A schema in JSON may have half of a surrogate pair as an escape, which its canonical text does not escape.
         text.encode()
-        return replace(given, text=text, references=references)
+        return replace(requested, text=text, references=references)
     except UnicodeEncodeError:
         raise RegistryError.invalid_schema("It has half of a surrogate pair.") from None
     except InvalidSchema as error:
@@ -222,7 +253,7 @@ def _check_new(schemas: SchemaCache, content: SchemaContent) -> None:
 
 
 def _inherited(content: SchemaContent, live: list[StoredVersion], config: Mapping[str, Any]) -> SchemaContent:
-    """Metadata and rules: those of the request, else of the last version, within what the configuration says."""
+    """Metadata and rules of the request, else of the last version, with the configuration's defaults and overrides."""
     last = live[-1].content if live else None
     metadata = content.metadata if content.metadata is not None or last is None else last.metadata
     rules = content.rule_set if content.rule_set is not None or last is None else last.rule_set
@@ -233,21 +264,21 @@ def _inherited(content: SchemaContent, live: list[StoredVersion], config: Mappin
 
 def _merged(*parts: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Later parts win; maps are merged, and rules of the same name are replaced."""
-    found: dict[str, Any] | None = None
+    merged: dict[str, Any] | None = None
     for part in parts:
         if part is None:
             continue
-        found = {} if found is None else found
+        merged = {} if merged is None else merged
         for key, value in part.items():
-            former = found.get(key)
+            former = merged.get(key)
             if isinstance(value, dict) and isinstance(former, dict):
-                found[key] = {**former, **value}
-            elif isinstance(value, list) and isinstance(former, list) and all(isinstance(each, dict) for each in value):
-                names = {each.get("name") for each in value}
-                found[key] = [each for each in former if each.get("name") not in names] + value
+                merged[key] = {**former, **value}
+            elif isinstance(value, list) and isinstance(former, list) and all(isinstance(rule, dict) for rule in value):
+                names = {rule.get("name") for rule in value}
+                merged[key] = [rule for rule in former if rule.get("name") not in names] + value
             else:
-                found[key] = value
-    return found
+                merged[key] = value
+    return merged
 
 
 def _same_content(
@@ -265,9 +296,9 @@ def _same_content(
 
 
 def _contract(content: SchemaContent) -> tuple[Any, Any]:
-    """Metadata and rules without what means the same as nothing: clients differ in the defaults that they send.
+    """Metadata and rules without default values: clients differ in the defaults that they send.
 
-    The number of a version does not make it another one.
+    The number of a version is left out too: it does not make the content different.
     """
     metadata = dict(content.metadata or {})
     properties = dict(metadata.pop("properties", None) or {})
@@ -277,9 +308,9 @@ def _contract(content: SchemaContent) -> tuple[Any, Any]:
 
 def _without_defaults(value: Any) -> Any:
     if isinstance(value, Mapping):
-        found = {key: _without_defaults(each) for key, each in value.items()}
-        return {key: each for key, each in found.items() if each not in (None, False, "", [], {})}
-    return [_without_defaults(each) for each in value] if isinstance(value, list) else value
+        fields = {key: _without_defaults(field) for key, field in value.items()}
+        return {key: field for key, field in fields.items() if field not in (None, False, "", [], {})}
+    return [_without_defaults(element) for element in value] if isinstance(value, list) else value
 
 
 def _canonical(schemas: SchemaCache, version: StoredVersion) -> str | None:
@@ -323,22 +354,22 @@ def _new_version(
         raise RegistryError(50001, "The registry has no more ids.")
     known, following = state.versions(subject, with_deleted=True), _following(state, subject)
     number = request.version or following
-    if number != following and mode_in_scope(state, subject) != "IMPORT":
+    if number != following and mode_in_scope(state, subject) not in _IMPORTING:
         raise RegistryError.invalid_schema(f"The version {number} is not one more than the previous version.")
     version = StoredVersion(subject=subject, version=number, id=schema_id, guid=guid, content=content)
-    # A deleted version with the same schema gives way to the new one.
+    # The new version replaces deleted versions with the same schema.
     stale = [
-        each
-        for each in known
-        if each.deleted
-        and each.id == schema_id
-        and each.version != number
-        # A deleted version can be referred to.
-        and not any(state.referring_to(subject, each.version))
+        stored
+        for stored in known
+        if stored.deleted
+        and stored.id == schema_id
+        and stored.version != number
+        # Other schemas can refer to a deleted version.
+        and not any(state.referring_to(subject, stored.version))
     ]
-    records = [schema_tombstone(each) for each in stale] if request.id is None else []
-    if any(each.version == number and each.id != schema_id for each in known):
-        # Nothing else in the topic will tell that the id of the replaced version was used.
+    records = [schema_tombstone(stored) for stored in stale] if request.id is None else []
+    if any(stored.version == number and stored.id != schema_id for stored in known):
+        # No other record of the topic keeps the id of the replaced version from being assigned again.
         records.insert(0, context_record(context, state.highest_id(context)))
     return [schema_record(version), *records], _answer(version)
 
@@ -350,7 +381,7 @@ def _following(state: RegistryState, subject: str) -> int:
 
 
 def _answer(version: StoredVersion) -> dict[str, Any]:
-    """Without the text: clients would keep it for the one that they sent, in which a form such as base64 matters."""
+    """The version without its text: clients would keep it instead of theirs, in which a form such as base64 matters."""
     content = version.content.as_json()
     del content["schema"]
     return {"id": version.id, "version": version.version, "guid": version.guid} | content

@@ -1,11 +1,18 @@
-"""Every question that the REST interface asks, answered from the state. Nothing here waits or writes."""
+"""The reads of the REST interface, answered from the state. Nothing here waits or writes."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ottla.registry.core.contexts import DEFAULT, canonical_subject, context_of, matches_prefix
+from ottla.registry.core.contexts import (
+    DEFAULT,
+    canonical_subject,
+    context_of,
+    context_subject,
+    in_context,
+    matches_prefix,
+)
 from ottla.registry.core.errors import RegistryError
 from ottla.registry.core.parsing import SchemaCache
 from ottla.registry.core.registration import check_compatibility, find_version
@@ -29,26 +36,36 @@ class Registry:
     # By id and GUID.
 
     def content_by_id(self, schema_id: int, subject: str = "") -> tuple[SchemaContent, str, str]:
-        """The content, its GUID, and the context that was found. Raises RegistryError 40403."""
-        context = context_of(subject)
-        holder = self.state.first_with_id(context, schema_id)
-        if holder is None and context == DEFAULT:
-            # Without the name of a context, an id that the default context does not have may be of any other.
-            context = next(iter(self.state.contexts_with_id(schema_id)), DEFAULT)
-            holder = self.state.first_with_id(context, schema_id)
+        """The content, its GUID, and the context that has the id. Raises RegistryError 40403."""
+        context, holder = self._holder(schema_id, subject)
         if holder is None:
             raise RegistryError.schema_not_found(schema_id)
         return holder.content, holder.guid, context
+
+    def _holder(self, schema_id: int, subject: str) -> tuple[str, StoredVersion | None]:
+        """The context of a request about an id, and a version with the id there."""
+        state, context, name = self.state, context_of(subject), canonical_subject(subject)
+        if not name or name == context_subject(context):
+            return context, state.first_with_id(context, schema_id)
+        # A subject without a context may be in any context.
+        others = state.contexts_with_id(schema_id) if context == DEFAULT else []
+        for candidate in dict.fromkeys((context, *others)):
+            qualified = in_context(candidate, name)
+            for holder in state.with_id(candidate, schema_id):
+                if holder.subject == qualified:
+                    return candidate, holder
+        return context, state.first_with_id(context, schema_id) if context == DEFAULT else None
 
     def versions_by_id(self, schema_id: int, subject: str = "", *, with_deleted: bool = False) -> list[StoredVersion]:
         _, _, context = self.content_by_id(schema_id, subject)
         holders = self.state.with_id(context, schema_id)
         plain = canonical_subject(subject)
-        if subject and not plain.endswith(":"):
+        if plain and not plain.endswith(":"):
+            plain = in_context(context, plain)
             holders = [holder for holder in holders if holder.subject == plain]
         return sorted(
             (holder for holder in holders if with_deleted or not holder.deleted),
-            key=lambda each: (each.subject, each.version),
+            key=lambda holder: (holder.subject, holder.version),
         )
 
     def content_by_guid(self, guid: str) -> SchemaContent:
@@ -59,10 +76,10 @@ class Registry:
         raise RegistryError.schema_not_found(guid)
 
     def ids_by_guid(self, guid: str) -> list[dict[str, Any]]:
-        found = [{"context": context, "id": schema_id} for context, schema_id in self.state.with_guid(guid)]
-        if not found:
+        ids = [{"context": context, "id": schema_id} for context, schema_id in self.state.with_guid(guid)]
+        if not ids:
             raise RegistryError.schema_not_found(guid)
-        return found
+        return ids
 
     def formatted(self, content: SchemaContent, form: str) -> str:
         """The text, in another form if the client wants one. The usual form needs no parsing."""
@@ -97,12 +114,12 @@ class Registry:
         return [name for name in names if matches_prefix(name, prefix)]
 
     def version_numbers(self, subject: str, *, with_deleted: bool, deleted_only: bool) -> list[StoredVersion]:
-        found = self.state.versions(subject, with_deleted=with_deleted or deleted_only)
+        versions = self.state.versions(subject, with_deleted=with_deleted or deleted_only)
         if deleted_only:
-            found = [version for version in found if version.deleted]
-        if not found:
+            versions = [version for version in versions if version.deleted]
+        if not versions:
             raise RegistryError.subject_not_found(subject)
-        return found
+        return versions
 
     def version(self, subject: str, text: str, *, with_deleted: bool = False) -> StoredVersion:
         """A version by its number, `latest` or `-1`. Raises RegistryError 40401, 40402 or 42202."""
@@ -112,10 +129,10 @@ class Registry:
             raise RegistryError.subject_not_found(subject)
         if number is None:
             return versions[-1]
-        found = next((version for version in versions if version.version == number), None)
-        if found is None:
+        match = next((version for version in versions if version.version == number), None)
+        if match is None:
             raise RegistryError.version_not_found(number)
-        return found
+        return match
 
     def latest_with_metadata(
         self, subject: str, properties: Mapping[str, str], *, with_deleted: bool = False
@@ -124,8 +141,8 @@ class Registry:
         if not versions:
             raise RegistryError.subject_not_found(subject)
         for version in reversed(versions):
-            found = (version.content.metadata or {}).get("properties") or {}
-            if all(found.get(key) == value for key, value in properties.items()):
+            stored = (version.content.metadata or {}).get("properties") or {}
+            if all(stored.get(key) == value for key, value in properties.items()):
                 return version
         raise RegistryError.schema_not_found()
 
@@ -136,7 +153,7 @@ class Registry:
         return sorted({holder.id for holder in self.state.referring_to(version.subject, version.version)})
 
     def compatibility(self, subject: str, request: SchemaRequest, version: str | None, *, normalize: bool) -> list[str]:
-        """Why the schema is incompatible, with one version or with those that its level names."""
+        """Why the schema is incompatible with the given version, or with the versions that the level requires."""
         versions = self.state.versions(subject)
         if version is not None:
             if not versions and _version_number(version) is None:
@@ -148,14 +165,14 @@ class Registry:
     def list_versions(
         self, *, prefix: str, with_deleted: bool, latest_only: bool, rule_type: str = ""
     ) -> list[StoredVersion]:
-        found: list[StoredVersion] = []
+        selected: list[StoredVersion] = []
         for subject in self.state.subjects(with_deleted=with_deleted):
             if matches_prefix(subject, prefix):
                 versions = self.state.versions(subject, with_deleted=with_deleted)
-                found += versions[-1:] if latest_only else versions
+                selected += versions[-1:] if latest_only else versions
         if rule_type:
-            found = [version for version in found if _has_rule(version.content, rule_type)]
-        return found
+            selected = [version for version in selected if _has_rule(version.content, rule_type)]
+        return selected
 
     # Settings.
 
@@ -187,4 +204,4 @@ def _version_number(text: str) -> int | None:
 
 def _has_rule(content: SchemaContent, rule_type: str) -> bool:
     rules = (content.rule_set or {}).values()
-    return any(rule.get("type") == rule_type for each in rules if isinstance(each, list) for rule in each)
+    return any(rule.get("type") == rule_type for group in rules if isinstance(group, list) for rule in group)

@@ -16,7 +16,7 @@ __all__ = ["SchemaRequest", "checked_metadata", "checked_rule_set", "checked_tag
 _RULE_KINDS = ("migrationRules", "domainRules", "encodingRules")
 _NAME_MAX = 256
 _REFERENCES_MAX = 1_000
-# A schema is parsed while nothing else is decided; the parser of .proto files takes about 7 us for each byte.
+# No other decision is made while a schema is parsed; the parser of .proto files takes about 7 us for each byte.
 _TEXT_MAX = 1024 * 1024
 _PROTOBUF_TEXT_MAX = 256 * 1024
 
@@ -34,7 +34,7 @@ class SchemaRequest:
     # Tags to put into the text, and to take out of it.
     tags_to_add: Tags = field(default_factory=dict)
     tags_to_remove: Tags = field(default_factory=dict)
-    # The tags of the version before are put into the text.
+    # The text gets the tags of the latest version.
     takes_over_tags: bool = False
 
     @property
@@ -45,7 +45,7 @@ class SchemaRequest:
 def schema_request(body: Mapping[str, Any], subject: str = "", *, may_be_empty: bool = False) -> SchemaRequest:
     """Raises RegistryError 422 with the field that is wrong. References are in the context of the subject.
 
-    The text may be empty if that of the version before is meant.
+    With `may_be_empty`, an empty text stands for the text of the latest version.
     """
     text = body.get("schema")
     if text is None and may_be_empty:
@@ -75,16 +75,16 @@ def schema_request(body: Mapping[str, Any], subject: str = "", *, may_be_empty: 
 def checked_tags(body: Mapping[str, Any], name: str) -> dict[Entity, tuple[str, ...]]:
     """The tags of records and fields that a request names. Raises RegistryError 422."""
     value = body.get(name) or []
-    found: dict[Entity, tuple[str, ...]] = {}
-    for each in value if isinstance(value, list) else [value]:
-        tags, entity = (each.get("tags"), each.get("schemaEntity")) if isinstance(each, dict) else (None, None)
+    tags_by_entity: dict[Entity, tuple[str, ...]] = {}
+    for tagged in value if isinstance(value, list) else [value]:
+        tags, entity = (tagged.get("tags"), tagged.get("schemaEntity")) if isinstance(tagged, dict) else (None, None)
         if not isinstance(entity, dict) or not isinstance(entity.get("entityPath"), str) or not _is_texts(tags):
             raise RegistryError(422, f"{name} must be a list of a schemaEntity with an entityPath, and its tags.")
         if entity.get("entityType") not in (RECORD, FIELD):
             raise RegistryError(422, f"The entityType of {entity['entityPath']} must be {RECORD} or {FIELD}.")
         place = Entity(entity["entityPath"], entity["entityType"])
-        found[place] = found.get(place, ()) + tuple(tags or ())
-    return found
+        tags_by_entity[place] = tags_by_entity.get(place, ()) + tuple(tags or ())
+    return tags_by_entity
 
 
 def _references(value: Any, context: str) -> tuple[Reference, ...]:
@@ -92,20 +92,24 @@ def _references(value: Any, context: str) -> tuple[Reference, ...]:
         return ()
     if not isinstance(value, list) or len(value) > _REFERENCES_MAX:
         raise RegistryError(422, f"references must be a list of at most {_REFERENCES_MAX} objects.")
-    found = []
-    for each in value:
-        is_valid = isinstance(each, dict) and isinstance(each.get("name"), str) and isinstance(each.get("subject"), str)
-        if not is_valid or not isinstance(each.get("version", -1), int):
+    references = []
+    for reference in value:
+        is_valid = (
+            isinstance(reference, dict)
+            and isinstance(reference.get("name"), str)
+            and isinstance(reference.get("subject"), str)
+        )
+        if not is_valid or not isinstance(reference.get("version", -1), int):
             raise RegistryError(422, "A reference needs a name, a subject and a version.")
-        subject = in_context(context, canonical_subject(each["subject"]))
-        found.append(Reference(each["name"], subject, each.get("version", -1)))
-    return tuple(found)
+        subject = in_context(context, canonical_subject(reference["subject"]))
+        references.append(Reference(reference["name"], subject, reference.get("version", -1)))
+    return tuple(references)
 
 
 def _number(body: Mapping[str, Any], name: str) -> int | None:
     value = body.get(name)
     if value is None or value in (0, -1):
-        # Clients send these for "not given".
+        # Clients send 0 or -1 instead of leaving the field out.
         return None
     if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 2**31:
         raise RegistryError(422, f"{name} must be a number between 1 and 2^31-1.")
@@ -117,24 +121,24 @@ def checked_metadata(value: Any) -> Mapping[str, Any] | None:
         return None
     if not isinstance(value, dict):
         raise RegistryError(422, "metadata must be an object.")
-    found: dict[str, Any] = {}
+    parts: dict[str, Any] = {}
     for name, kind in (("tags", dict), ("properties", dict), ("sensitive", list)):
         part = value.get(name)
         if part is None:
             continue
         if not isinstance(part, kind):
             raise RegistryError(422, f"{name} of metadata must be {'an object' if kind is dict else 'a list'}.")
-        found[name] = part
-    # The GUID of a schema is made of these names.
-    if not all(_is_texts(tags) for tags in found.get("tags", {}).values()) or not _is_texts(found.get("sensitive", [])):
+        parts[name] = part
+    # The GUID of a schema is computed from these texts.
+    if not all(_is_texts(tags) for tags in parts.get("tags", {}).values()) or not _is_texts(parts.get("sensitive", [])):
         raise RegistryError(422, "tags and sensitive of metadata must have lists of texts.")
-    if not all(isinstance(each, str) for each in found.get("properties", {}).values()):
+    if not all(isinstance(text, str) for text in parts.get("properties", {}).values()):
         raise RegistryError(422, "properties of metadata must have texts as values.")
-    return found
+    return parts
 
 
 def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
 def checked_rule_set(value: Any) -> Mapping[str, Any] | None:
@@ -142,20 +146,20 @@ def checked_rule_set(value: Any) -> Mapping[str, Any] | None:
         return None
     if not isinstance(value, dict):
         raise RegistryError(422, "ruleSet must be an object.")
-    found: dict[str, Any] = {}
+    rule_set: dict[str, Any] = {}
     for kind in _RULE_KINDS:
         rules = value.get(kind)
         if rules is None:
             continue
         if not isinstance(rules, list):
             raise RegistryError(42210, f"{kind} must be a list of rules.")
-        found[kind] = [_rule(rule, kind) for rule in rules]
-        names = [rule["name"] for rule in found[kind]]
+        rule_set[kind] = [_rule(rule, kind) for rule in rules]
+        names = [rule["name"] for rule in rule_set[kind]]
         if len(set(names)) != len(names):
             raise RegistryError(42210, f"{kind} has two rules of the same name.")
     if value.get("enableAt") is not None:
-        found["enableAt"] = value["enableAt"]
-    return found
+        rule_set["enableAt"] = value["enableAt"]
+    return rule_set
 
 
 def _rule(value: Any, kind: str) -> dict[str, Any]:
@@ -168,4 +172,4 @@ def _rule(value: Any, kind: str) -> dict[str, Any]:
         raise RegistryError(42210, f"The kind of the rule {value['name']} must be CONDITION or TRANSFORM.")
     if not _is_texts(value.get("tags") or []) or not isinstance(value.get("params") or {}, dict):
         raise RegistryError(42210, f"The rule {value['name']} needs a list of texts as tags and an object as params.")
-    return {name: each for name, each in value.items() if each is not None}
+    return {name: attribute for name, attribute in value.items() if attribute is not None}

@@ -1,6 +1,6 @@
-"""The state of a registry: what the records of `_schemas` say, in their order.
+"""The state of a registry, replayed from the records of `_schemas` in their order.
 
-`replay` alone changes it. Restart, leader and followers replay the same records, so they answer the same.
+Only `replay` changes it. Leader, followers and restarted instances replay the same records, so their answers agree.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from ottla.registry.core.contexts import DEFAULT, context_of
+from ottla.registry.core.contexts import DEFAULT, context_of, context_subject
 from ottla.registry.core.records import Record, version_of
 from ottla.registry.core.values import StoredVersion
 
@@ -24,7 +24,7 @@ class RegistryState:
         self._versions: dict[str, dict[int, StoredVersion]] = {}
         # Contexts to ids to the versions that have this id, by subject and number.
         self._by_id: dict[str, dict[int, dict[tuple[str, int], StoredVersion]]] = {DEFAULT: {}}
-        # Contexts to GUIDs to their ids. There are several for two languages with the same text, and after imports.
+        # Contexts to GUIDs to their ids. A GUID has several ids if two languages share a text, and after imports.
         self._ids: dict[str, dict[str, list[int]]] = {DEFAULT: {}}
         self._highest_id: dict[str, int] = {DEFAULT: 0}
         self.configs: dict[str | None, dict[str, Any]] = {}
@@ -42,9 +42,7 @@ class RegistryState:
             elif kind == "DELETE_SUBJECT" and value is not None:
                 self._replay_delete_subject(str(subject), int(value["version"]))
             elif kind == "CLEAR_SUBJECT":
-                for version in self.versions(str(subject), with_deleted=True):
-                    if version.deleted:
-                        self._remove(version)
+                self._replay_clear_subject(subject)
             elif kind == "ASSOC":
                 self._replay_association(record.key, value, timestamp_ms)
             elif kind == "CONTEXT":
@@ -53,12 +51,12 @@ class RegistryState:
             # A damaged record of another writer must not keep all schemas from being served.
             logger.error("A record of the topic cannot be replayed and is ignored: %s: %r", record.key, error)
 
-    # What there is.
+    # Queries.
 
     def versions(self, subject: str, *, with_deleted: bool = False) -> list[StoredVersion]:
         """All versions of a subject in their order."""
-        found = self._versions.get(subject, {})
-        return [found[number] for number in sorted(found) if with_deleted or not found[number].deleted]
+        versions = self._versions.get(subject, {})
+        return [versions[number] for number in sorted(versions) if with_deleted or not versions[number].deleted]
 
     def subjects(self, *, with_deleted: bool = False) -> list[str]:
         return sorted(
@@ -77,12 +75,12 @@ class RegistryState:
 
     def schema_counts(self) -> dict[str, int]:
         """How many ids there are of each language, in all contexts together."""
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for ids in self._by_id.values():
             for holders in ids.values():
                 language = next(iter(holders.values())).content.schema_type
-                found[language] = found.get(language, 0) + 1
-        return found
+                counts[language] = counts.get(language, 0) + 1
+        return counts
 
     def contexts(self) -> list[str]:
         """The default context, and every context with a subject or a configuration."""
@@ -101,7 +99,7 @@ class RegistryState:
         return sorted(context for context, ids in self._by_id.items() if ids.get(schema_id))
 
     def id_of(self, context: str, guid: str, schema_type: str) -> int | None:
-        """The language is no part of a GUID."""
+        """The id of a GUID in a language; the language is not part of the GUID."""
         for schema_id in self._ids.get(context, {}).get(guid, ()):
             holders = self._by_id[context][schema_id].values()
             if any(holder.guid == guid and holder.content.schema_type == schema_type for holder in holders):
@@ -118,12 +116,24 @@ class RegistryState:
                 yield context, ids[guid][0]
 
     def referring_to(self, subject: str, version: int) -> Iterable[StoredVersion]:
-        """Versions that are not deleted and refer to this one."""
-        for each in self.all_versions():
-            if each.deleted or not each.content.references:
+        """Versions that are not deleted and refer to this version."""
+        for candidate in self.all_versions():
+            if candidate.deleted or not candidate.content.references:
                 continue
-            if any(one.version == version and one.subject == subject for one in each.content.references):
-                yield each
+            if any(
+                reference.version == version and reference.subject == subject
+                for reference in candidate.content.references
+            ):
+                yield candidate
+
+    def referenced(self) -> set[tuple[str, int]]:
+        """Subjects and numbers of the versions that other versions refer to, in one pass over all versions."""
+        return {
+            (reference.subject, reference.version)
+            for version in self.all_versions()
+            if not version.deleted
+            for reference in version.content.references
+        }
 
     # Replay.
 
@@ -163,7 +173,7 @@ class RegistryState:
             if value is None:
                 self.configs.pop(subject, None)
             else:
-                self.configs[subject] = {key: each for key, each in value.items() if key != "subject"}
+                self.configs[subject] = {key: setting for key, setting in value.items() if key != "subject"}
         elif value is None:
             self.modes.pop(subject, None)
         else:
@@ -175,8 +185,8 @@ class RegistryState:
         former = self.associations.pop(place, None)
         if value is not None:
             created = timestamp_ms if former is None else former["createTs"]
-            found = {name: each for name, each in value.items() if name != "tenant"}
-            self.associations[place] = {"frozen": False, **found, "createTs": created, "updateTs": timestamp_ms}
+            fields = {name: field for name, field in value.items() if name != "tenant"}
+            self.associations[place] = {"frozen": False, **fields, "createTs": created, "updateTs": timestamp_ms}
 
     def _replay_delete_subject(self, subject: str, last: int) -> None:
         for version in self.versions(subject):
@@ -185,6 +195,15 @@ class RegistryState:
                 self._versions[subject][version.version] = deleted
                 key = (subject, version.version)
                 self._by_id[context_of(subject)][version.id][key] = deleted
+
+    def _replay_clear_subject(self, owner: str | None) -> None:
+        """Removes the deleted versions of a subject, of a context, or (without an owner) of all subjects."""
+        context = context_of(owner)
+        is_context = owner is not None and owner == context_subject(context)
+        for version in list(self.all_versions()):
+            in_scope = context_of(version.subject) == context if is_context else owner in (None, version.subject)
+            if version.deleted and in_scope:
+                self._remove(version)
 
     def _replay_context(self, context: str, value: Any) -> None:
         if value is not None and "highestId" in value:

@@ -21,7 +21,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class SchemaContent:
-    """All that makes a schema what it is: two with the same content share their id and GUID."""
+    """The identity of a schema: schemas with the same content share their id and GUID."""
 
     schema_type: str
     text: str
@@ -31,15 +31,15 @@ class SchemaContent:
 
     def as_json(self) -> dict[str, Any]:
         """The fields of answers and records that describe the content; empty ones are left out."""
-        found: dict[str, Any] = {"schemaType": self.schema_type}
+        fields: dict[str, Any] = {"schemaType": self.schema_type}
         if self.references:
-            found["references"] = [reference.as_json() for reference in self.references]
+            fields["references"] = [reference.as_json() for reference in self.references]
         if self.metadata is not None:
-            found["metadata"] = dict(self.metadata)
+            fields["metadata"] = dict(self.metadata)
         if self.rule_set is not None:
-            found["ruleSet"] = dict(self.rule_set)
-        found["schema"] = self.text
-        return found
+            fields["ruleSet"] = dict(self.rule_set)
+        fields["schema"] = self.text
+        return fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,10 @@ class StoredVersion:
     timestamp_ms: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        found = {"subject": self.subject, "version": self.version, "id": self.id, "guid": self.guid}
-        found |= self.content.as_json()
+        fields = {"subject": self.subject, "version": self.version, "id": self.id, "guid": self.guid}
+        fields |= self.content.as_json()
         if self.timestamp_ms > 0:
-            found["ts"] = self.timestamp_ms
+            fields["ts"] = self.timestamp_ms
         if self.deleted:
-            found["deleted"] = True
-        return found
+            fields["deleted"] = True
+        return fields

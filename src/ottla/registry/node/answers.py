@@ -1,4 +1,4 @@
-"""What handlers share: bodies and parameters of requests, and answers."""
+"""Shared by all handlers: bodies and parameters of requests, and answers."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def answer(value: Any, status: int = 200) -> web.Response:
 
 
 def error_answer(error: RegistryError) -> web.Response:
-    found = answer({"error_code": error.code, "message": error.message}, error.status)
-    found[ERROR_CODE] = error.code
-    return found
+    response = answer({"error_code": error.code, "message": error.message}, error.status)
+    response[ERROR_CODE] = error.code
+    return response
 
 
 async def body_of(request: web.Request) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def page(request: web.Request, items: Sequence[T], *, limit_max: int | None = No
 
 
 def guid_of(request: web.Request) -> str:
-    """The GUID of the path in the form in which it is stored. Raises RegistryError 40403 for a text that is none."""
+    """The GUID of the path in the form in which it is stored. Raises RegistryError 40403 for any other text."""
     try:
         return str(uuid.UUID(request.match_info["guid"]))
     except ValueError:
@@ -78,7 +78,7 @@ def guid_of(request: web.Request) -> str:
 
 
 def subject_of(request: web.Request) -> str:
-    """The subject of the path. Raises RegistryError 42208 for a name that cannot be one."""
+    """The subject of the path. Raises RegistryError 42208 for an invalid name."""
     subject = canonical_subject(request.match_info["subject"])
     if subject == _EMPTY:
         return ""

@@ -22,35 +22,39 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 def association_routes(service: RegistryService) -> list[tuple[str, str, Handler]]:
     state = service.registry.state
 
-    def found(request: web.Request, **wanted: Any) -> web.Response:
+    def list_associations(request: web.Request, **filters: Any) -> web.Response:
         types = request.query.getall("associationType", [])
-        every = associations_of(state, types=types, **wanted)
-        return answer(page(request, [each for each in every if is_allowed(request, _READ, each["subject"])]))
+        matches = associations_of(state, types=types, **filters)
+        return answer(
+            page(
+                request, [association for association in matches if is_allowed(request, _READ, association["subject"])]
+            )
+        )
 
     async def of_subject(request: web.Request) -> web.Response:
-        return found(request, subject=subject_of(request))
+        return list_associations(request, subject=subject_of(request))
 
     async def of_name(request: web.Request) -> web.Response:
-        return found(request, namespace=request.match_info["namespace"], name=request.match_info["name"])
+        return list_associations(request, namespace=request.match_info["namespace"], name=request.match_info["name"])
 
     async def of_id(request: web.Request) -> web.Response:
-        return found(request, resource_id=request.match_info["resource"])
+        return list_associations(request, resource_id=request.match_info["resource"])
 
     async def associate(request: web.Request) -> web.Response:
         body = await body_of(request)
         body.setdefault("resourceId", request.match_info.get("resource"))
-        given = body.get("associations")
-        for each in given if isinstance(given, list) else ():
-            if isinstance(each, dict):
-                ensure_allowed(request, Operation.SUBJECT_WRITE, str(each.get("subject")))
+        requested = body.get("associations")
+        for association in requested if isinstance(requested, list) else ():
+            if isinstance(association, dict):
+                ensure_allowed(request, Operation.SUBJECT_WRITE, str(association.get("subject")))
         return answer(await service.write(lambda: decide_associate(state, body)))
 
     async def dissociate(request: web.Request) -> web.Response:
         if flag(request, "cascadeLifecycle"):
             raise RegistryError(42212, "cascadeLifecycle is not supported: delete the subject itself.")
         resource, types = request.match_info["resource"], request.query.getall("associationType", [])
-        for each in associations_of(state, resource_id=resource, types=types):
-            ensure_allowed(request, Operation.SUBJECT_WRITE, each["subject"])
+        for association in associations_of(state, resource_id=resource, types=types):
+            ensure_allowed(request, Operation.SUBJECT_WRITE, association["subject"])
         await service.write(lambda: decide_dissociate(state, resource, types))
         return web.Response(status=204)
 

@@ -24,12 +24,12 @@ def compatibility_routes(service: RegistryService) -> list[tuple[str, str, Handl
         subject = service.registry.resolve_alias(subject_of(request))
         is_verbose = flag(request, "verbose")
         try:
-            given = schema_request(await body_of(request), subject)
-            ensure_references(request, given)
-            await parse_long_schemas(service, subject, given)
+            schema = schema_request(await body_of(request), subject)
+            ensure_references(request, schema)
+            await parse_long_schemas(service, subject, schema)
             problems = service.registry.compatibility(
                 subject,
-                given,
+                schema,
                 request.match_info.get("version"),
                 normalize=flag(request, "normalize"),
             )
@@ -37,10 +37,10 @@ def compatibility_routes(service: RegistryService) -> list[tuple[str, str, Handl
             if error.code != 42201 or not is_verbose:
                 raise
             problems = [error.message]
-        found: dict[str, Any] = {"is_compatible": not problems}
+        verdict: dict[str, Any] = {"is_compatible": not problems}
         if is_verbose:
-            found["messages"] = problems
-        return answer(found)
+            verdict["messages"] = problems
+        return answer(verdict)
 
     path = "/compatibility/subjects/{subject}/versions"
     return [("POST", path, check), ("POST", path + "/{version}", check)]

@@ -1,4 +1,4 @@
-"""`/contexts/{context}/...`: every path again, within one context. Clients have it as the end of their address."""
+"""`/contexts/{context}/...`: every path again, within one context. Clients configure it as the end of their address."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.registry.node.metrics import TEMPLATE, template_of
 
 __all__ = ["in_context", "plain_path"]
 
-# The word of a path behind which a subject stands.
+# The first step of the paths whose next step is a subject.
 _OWNERS = ("subjects", "config", "mode")
 _DEFAULT = ":.:"
 

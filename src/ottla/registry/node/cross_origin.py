@@ -1,7 +1,7 @@
 """Requests of web pages that come from another address (CORS), and OPTIONS.
 
-Confluent's keys are `access.control.allow.origin`, `.methods` and `.headers`. A browser asks with OPTIONS before it
-sends a request with credentials, so OPTIONS needs none.
+Confluent's keys are `access.control.allow.origin`, `.methods` and `.headers`. A browser sends OPTIONS before a request
+with credentials, so OPTIONS needs no credentials.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _REMEMBERED_SECONDS = 1800
 
 @dataclass(frozen=True, slots=True)
 class CrossOrigin:
-    """Without origins no page of another address is answered in a way that its browser accepts."""
+    """Without origins, browsers hide every answer from pages of another address."""
 
     # Such as `https://console.example.org`; `*` stands for any text.
     origins: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class CrossOrigin:
         return response
 
     def mark(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Tells the browser whether the page may see the answer."""
+        """Adds the headers by which a browser decides whether the page may see the answer."""
         if not self.origins:
             return
         response.headers["Vary"] = "Origin"
@@ -54,4 +54,4 @@ class CrossOrigin:
 
     def _accepts(self, request: web.Request) -> bool:
         origin = request.headers.get("Origin", "")
-        return bool(origin) and any(fnmatch.fnmatchcase(origin, each) for each in self.origins)
+        return bool(origin) and any(fnmatch.fnmatchcase(origin, pattern) for pattern in self.origins)

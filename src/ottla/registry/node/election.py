@@ -1,8 +1,8 @@
 """Elects the instance that writes, over the classic group protocol, as Confluent's registries do.
 
 Every instance joins the group with its address. The group's leader names the writer: the instance that writes already,
-else the eligible one with the lowest address. An instance that hears nothing from its coordinator for the time of a
-session stops writing; the transactional id of the topic's writer fences one that does not notice.
+else the eligible instance with the lowest address. An instance without an answer from its coordinator for the time of a
+session stops writing; the transactional id of the topic's writer fences an instance that does not notice.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DUPLICATE_URLS = 1
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """An instance, as the others reach it."""
+    """The address of an instance for the other instances, and whether it may write."""
 
     host: str
     port: int
@@ -61,7 +61,7 @@ class Identity:
 
 
 def choose_writer(members: Mapping[str, Mapping[str, Any]]) -> tuple[str | None, Identity | None, int]:
-    """The member that writes, its identity, and an error code. Two instances with one address cannot work."""
+    """The member that writes, its identity, and an error code. Two instances with the same address cannot work."""
     identities = {member: Identity.from_json(value) for member, value in members.items()}
     eligible = {member: identity for member, identity in identities.items() if identity.is_eligible}
     if len({identity.url for identity in identities.values()}) < len(identities):
@@ -69,7 +69,7 @@ def choose_writer(members: Mapping[str, Mapping[str, Any]]) -> tuple[str | None,
     if not eligible:
         return None, None, 0
     writing = [member for member in eligible if members[member].get("leader") is True]
-    member = min(writing or eligible, key=lambda each: (eligible[each].url, each))
+    member = min(writing or eligible, key=lambda candidate: (eligible[candidate].url, candidate))
     return member, eligible[member], 0
 
 

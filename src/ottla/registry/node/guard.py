@@ -1,7 +1,7 @@
-"""Who a client is, and what it may do: every request passes here before its handler.
+"""Authentication and authorization of clients: every request passes the guard before its handler.
 
-A client is known by a password, a token or its certificate. An instance that forwards a request of a client with a
-certificate names the client (`X-Forward-Principal`); only instances and super users are believed.
+A client authenticates with a password, a token or its certificate. An instance that forwards a request of a client with
+a certificate names the client (`X-Forward-Principal`); the header counts from instances and super users only.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Guard:
             await asyncio.gather(self._reloading, return_exceptions=True)
 
     async def admit(self, request: web.Request) -> None:
-        """Notes who asks. Raises RegistryError 401."""
+        """Stores the client's principal and the current rules in the request. Raises RegistryError 401 or 429."""
         request[_PRINCIPAL] = await self._principal(request)
         request[_RULES] = self._rules
 
@@ -116,7 +116,7 @@ class Guard:
         scheme, _, credentials = request.headers.get("Authorization", "").partition(" ")
         user = None
         if scheme.lower() == "basic" and self._passwords is not None:
-            user = await self._passwords.user_of(credentials.strip())
+            user = await self._passwords.user_of(credentials.strip(), request.remote or "")
         elif scheme.lower() == "bearer" and self._tokens is not None:
             user = await self._tokens.user_of(credentials.strip())
         if user is None:
@@ -139,17 +139,17 @@ class Guard:
         return certified is not None and (certified in self._own_principals or certified in super_users)
 
     def _load(self, path: Path) -> None:
-        found = os.stat(path)
+        stat = os.stat(path)
         self._rules = AccessRules.parse(path.read_text(encoding="utf-8"))
-        self._seen = (found.st_ino, found.st_mtime_ns, found.st_size)
+        self._seen = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
 
     async def _reload(self, path: Path) -> None:
-        """Rules that cannot be read leave those before them in force."""
+        """If the file cannot be read, the earlier rules stay in force."""
         while True:
             await asyncio.sleep(_RELOAD_SECONDS)
             try:
-                found = await asyncio.to_thread(os.stat, path)
-                if (found.st_ino, found.st_mtime_ns, found.st_size) != self._seen:
+                stat = await asyncio.to_thread(os.stat, path)
+                if (stat.st_ino, stat.st_mtime_ns, stat.st_size) != self._seen:
                     await asyncio.to_thread(self._load, path)
                     logger.info("The rules of access in %s are in force", path)
             except (OSError, ValueError) as error:
@@ -157,7 +157,7 @@ class Guard:
 
 
 def own_principals(certificate: Path, rules: PrincipalRules) -> frozenset[str]:
-    """The principal of the instance's own certificate: others of the group may have the same. Raises OSError."""
+    """The principal of the instance's own certificate: other instances may have the same. Raises OSError."""
     text = certificate.read_text(encoding="ascii", errors="replace")
     begin = text.index(ssl.PEM_HEADER)
     end = text.index(ssl.PEM_FOOTER) + len(ssl.PEM_FOOTER)

@@ -82,8 +82,8 @@ class _Routes:
     async def list_deks(self, request: web.Request) -> web.Response:
         name, with_deleted = request.match_info["kek"], flag(request, "deleted")
         self._state.kek(name, with_deleted=with_deleted)
-        found = {dek["subject"]: None for dek in self._state.deks(name, with_deleted=with_deleted)}
-        return answer(page(request, list(found)))
+        subjects = {dek["subject"]: None for dek in self._state.deks(name, with_deleted=with_deleted)}
+        return answer(page(request, list(subjects)))
 
     async def create_dek(self, request: web.Request) -> web.Response:
         name, body = request.match_info["kek"], await body_of(request)
@@ -92,18 +92,18 @@ class _Routes:
         return _key(await self._service.write_keys(lambda: decide_new_dek(self._state, name, body)))
 
     async def get_dek(self, request: web.Request) -> web.Response:
-        found = self._state.dek(
+        dek = self._state.dek(
             request.match_info["kek"],
             request.match_info["dek"],
             request.query.get("algorithm"),
             request.match_info.get("version", "1"),
             with_deleted=flag(request, "deleted"),
         )
-        return _key(found)
+        return _key(dek)
 
     async def dek_versions(self, request: web.Request) -> web.Response:
-        found = self._named(request, with_deleted=flag(request, "deleted"))
-        return answer(page(request, sorted({dek["version"] for dek in found})))
+        deks = self._named(request, with_deleted=flag(request, "deleted"))
+        return answer(page(request, sorted({dek["version"] for dek in deks})))
 
     async def delete_dek(self, request: web.Request) -> web.Response:
         is_permanent = flag(request, "permanent")
@@ -119,18 +119,18 @@ class _Routes:
         return web.Response(status=204)
 
     def _named(self, request: web.Request, *, with_deleted: bool) -> list[dict[str, Any]]:
-        """The DEKs of the path: all versions, or one."""
+        """The DEKs of the path: all versions, or the version in the path."""
         name, subject = request.match_info["kek"], request.match_info["dek"]
         self._state.kek(name, with_deleted=with_deleted)
         algorithm, version = request.query.get("algorithm"), request.match_info.get("version")
-        found = [
+        deks = [
             dek
             for dek in self._state.deks(name, subject, with_deleted=with_deleted)
             if algorithm in (None, dek["algorithm"]) and version in (None, str(dek["version"]))
         ]
-        if not found:
+        if not deks:
             raise RegistryError(40470, f"Key '{subject}' not found.")
-        return found
+        return deks
 
 
 def _key(key: dict[str, Any]) -> web.Response:

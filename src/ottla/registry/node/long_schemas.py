@@ -16,32 +16,32 @@ from ottla.serdes.formats import InvalidSchema, ParsedSchema, SchemaSource, pars
 
 __all__ = ["add_tags", "parse_for_form", "parse_long_schemas"]
 
-# One text at a time: several threads would only take the interpreter from each other, and from the loop.
-_one_at_a_time = asyncio.Semaphore(1)
+# One text at a time: more threads would only compete for the interpreter with each other, and with the loop.
+_parse_slot = asyncio.Semaphore(1)
 
 
-async def parse_long_schemas(service: RegistryService, subject: str, given: SchemaRequest) -> None:
-    """What cannot be parsed is left to the decision, which says so."""
-    content = SchemaContent(schema_type=given.schema_type, text=given.text, references=given.references)
+async def parse_long_schemas(service: RegistryService, subject: str, schema: SchemaRequest) -> None:
+    """A schema that cannot be parsed is left to the decision, which raises the error."""
+    content = SchemaContent(schema_type=schema.schema_type, text=schema.text, references=schema.references)
     await _parse(service.registry.schemas, subject, content)
 
 
 async def parse_for_form(service: RegistryService, content: SchemaContent, form: str) -> None:
-    """For an answer in another form than the stored one, which needs the schema itself."""
+    """Parses the schema for an answer in another form than the stored text."""
     if form:
         await _parse(service.registry.schemas, None, content)
 
 
 async def add_tags(
-    service: RegistryService, found: dict[str, Any], content: SchemaContent, request: web.Request
+    service: RegistryService, body: dict[str, Any], content: SchemaContent, request: web.Request
 ) -> None:
     """The tags that a client asks for by `findTags`; some clients separate them by commas."""
-    wanted = {tag for each in request.query.getall("findTags", []) for tag in each.split(",") if tag}
+    wanted = {tag for names in request.query.getall("findTags", []) for tag in names.split(",") if tag}
     if wanted:
         await _parse(service.registry.schemas, None, content)
         tags = service.registry.tags(content, wanted)
         if tags:
-            found["schemaTags"] = tags
+            body["schemaTags"] = tags
 
 
 async def _parse(schemas: SchemaCache, subject: str | None, content: SchemaContent) -> None:
@@ -50,7 +50,7 @@ async def _parse(schemas: SchemaCache, subject: str | None, content: SchemaConte
     except (RegistryError, InvalidSchema):
         return
     for source in sources:
-        async with _one_at_a_time:
+        async with _parse_slot:
             parsed = await asyncio.to_thread(_parsed, source)
         if parsed is None:
             return
@@ -59,9 +59,9 @@ async def _parse(schemas: SchemaCache, subject: str | None, content: SchemaConte
 
 def _parsed(source: SchemaSource) -> ParsedSchema | None:
     try:
-        found = parse(source)
-        # Some forms are made when they are asked for first.
-        _ = found.canonical
-        return found
+        parsed = parse(source)
+        # Some forms are computed at their first use; this moves the work to the thread.
+        _ = parsed.canonical
+        return parsed
     except (InvalidSchema, RecursionError):
         return None

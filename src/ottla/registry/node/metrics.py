@@ -1,7 +1,7 @@
 """`GET /metrics`: the requests and the schemas of this instance for Prometheus.
 
 Counters count from the start of the process. Labels have few values whatever clients send: a path is the template of
-its route, and requests without a route share one.
+its route, and requests without a route have the path `other`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 PATH = "/metrics"
-# A handler that passes a request on notes the template of the route that answers it.
+# The key under which a handler that passes a request on stores the template of the route that answers the request.
 TEMPLATE = "template"
 ERROR_CODE = "error_code"
 # The upper bounds of the histogram's buckets, in seconds.
@@ -90,7 +90,7 @@ class _Durations:
 
 
 class RequestFigures:
-    """What the server counts."""
+    """The counters of the server's requests."""
 
     def __init__(self) -> None:
         self.answered: dict[tuple[str, str, int], int] = {}

@@ -1,8 +1,8 @@
 """Users of Basic authentication, with passwords in clear text or hashed.
 
-A hashed password is `pbkdf2-sha256$ITERATIONS$SALT$HASH`. Checking one takes a tenth of a second, which slows down
-guessing. So it is done on a thread, once for each user and password. A keyed hash of accepted credentials is kept, and
-later requests are compared with it.
+A hashed password is `pbkdf2-sha256$ITERATIONS$SALT$HASH`. A check takes a tenth of a second, which slows down guessing.
+So it runs on a thread, once for each user and password. A keyed hash of accepted credentials is kept, and later
+requests are compared with it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import hmac
 import os
 from collections.abc import Mapping
 
+from ottla.registry.core.errors import RegistryError
+
 __all__ = ["Passwords", "hashed_password"]
 
 _FORM = "pbkdf2-sha256"
@@ -21,12 +23,14 @@ _ITERATIONS = 200_000
 _ITERATIONS_MAX = 10_000_000
 _SALT_BYTES = 16
 _ACCEPTED_MAX = 10_000
+# Checks of an address that run or wait: they delay the checks of other addresses, by about two seconds.
+_CHECKS_OF_ADDRESS_MAX = 20
 
 
 def hashed_password(password: str) -> str:
     salt = os.urandom(_SALT_BYTES)
-    found = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, _ITERATIONS)
-    return f"{_FORM}${_ITERATIONS}${base64.b64encode(salt).decode()}${base64.b64encode(found).decode()}"
+    digest = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, _ITERATIONS)
+    return f"{_FORM}${_ITERATIONS}${base64.b64encode(salt).decode()}${base64.b64encode(digest).decode()}"
 
 
 class Passwords:
@@ -36,9 +40,13 @@ class Passwords:
         self._users = dict(users)
         self._key = os.urandom(32)
         self._accepted: set[bytes] = set()
-        # Strangers can ask for checks at will. One at a time leaves the other threads to other work.
+        # Unauthenticated clients can cause checks at will. One check at a time leaves the other threads free.
         self._checking = asyncio.Semaphore(1)
-        # Compared with the passwords of users that do not exist, so that the time of an answer does not tell who does.
+        # By address: the checks that run or wait.
+        self._checks: dict[str, int] = {}
+        # The same by credentials: clients that start together, also behind one address, share a check.
+        self._shared: dict[bytes, asyncio.Task[bool]] = {}
+        # Compared with the passwords of unknown users, so that the time of an answer does not reveal which users exist.
         self._of_unknown_users = ""
         for user, password in self._users.items():
             if password.startswith(f"{_FORM}$"):
@@ -48,8 +56,11 @@ class Passwords:
                     raise ValueError(f"The hashed password of {user} cannot be read.") from None
                 self._of_unknown_users = password
 
-    async def user_of(self, encoded: str) -> str | None:
-        """The user of Basic credentials, or None if they are wrong."""
+    async def user_of(self, encoded: str, address: str = "") -> str | None:
+        """The user of Basic credentials, or None if they are wrong.
+
+        Raises RegistryError 429 if too many checks of the client's address wait already.
+        """
         try:
             user, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
         except ValueError:
@@ -60,8 +71,7 @@ class Passwords:
             return user
         expected = self._users.get(user, self._of_unknown_users)
         if expected.startswith(f"{_FORM}$"):
-            async with self._checking:
-                is_right = await asyncio.to_thread(_matches, password, expected)
+            is_right = await self._checked(mark, password, expected, address)
         else:
             is_right = hmac.compare_digest(password.encode(), expected.encode())
         if not is_right or user not in self._users:
@@ -70,6 +80,27 @@ class Passwords:
             self._accepted.clear()
         self._accepted.add(mark)
         return user
+
+    async def _checked(self, mark: bytes, password: str, expected: str, address: str) -> bool:
+        task = self._shared.get(mark)
+        if task is None:
+            count = self._checks.get(address, 0)
+            if count >= _CHECKS_OF_ADDRESS_MAX:
+                raise RegistryError(429, "Too many passwords of your address are being checked. Try again.")
+            self._checks[address] = count + 1
+            task = self._shared[mark] = asyncio.ensure_future(self._check(mark, password, expected, address))
+        # A client that goes away does not end the check of the other clients.
+        return await asyncio.shield(task)
+
+    async def _check(self, mark: bytes, password: str, expected: str, address: str) -> bool:
+        try:
+            async with self._checking:
+                return await asyncio.to_thread(_matches, password, expected)
+        finally:
+            del self._shared[mark]
+            self._checks[address] -= 1
+            if not self._checks[address]:
+                del self._checks[address]
 
 
 def _matches(password: str, expected: str) -> bool:

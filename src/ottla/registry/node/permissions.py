@@ -1,4 +1,4 @@
-"""The operation that each route needs. Lists are not here: their handlers show what the client may read."""
+"""The operation that a route needs. Routes of lists are absent: their handlers show what the client may read."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def permitted(service: RegistryService, path: str, handler: Handler) -> Handler:
     return check_and_handle
 
 
-def ensure_references(request: web.Request, given: SchemaRequest) -> None:
-    """A schema may only refer to what its author may read: errors could tell what is in it."""
-    for reference in given.references:
+def ensure_references(request: web.Request, schema: SchemaRequest) -> None:
+    """A schema may only refer to subjects that its author may read: errors could reveal their schemas."""
+    for reference in schema.references:
         ensure_allowed(request, Operation.SUBJECT_READ, reference.subject)
 
 
@@ -75,18 +75,18 @@ def _ensure_id(service: RegistryService, request: web.Request) -> None:
     try:
         _, _, context = service.registry.content_by_id(int(text), request.query.get("subject", ""))
     except RegistryError:
-        # The handler says that there is none.
+        # The handler answers that the id does not exist.
         return
-    _ensure_one(request, service.registry.state.with_id(context, int(text)))
+    _ensure_readable(request, service.registry.state.with_id(context, int(text)))
 
 
 def _ensure_guid(service: RegistryService, request: web.Request) -> None:
     state, guid = service.registry.state, guid_of(request)
-    _ensure_one(request, [each for place in state.with_guid(guid) for each in state.with_id(*place)])
+    _ensure_readable(request, [version for place in state.with_guid(guid) for version in state.with_id(*place)])
 
 
-def _ensure_one(request: web.Request, holders: Sequence[StoredVersion]) -> None:
-    """One of the subjects that have the schema must be readable."""
+def _ensure_readable(request: web.Request, holders: Sequence[StoredVersion]) -> None:
+    """At least one subject that has the schema must be readable."""
     subjects = {version.subject for version in holders}
     if subjects and not any(is_allowed(request, Operation.SUBJECT_READ, name) for name in subjects):
         ensure_allowed(request, Operation.SUBJECT_READ, min(subjects))

@@ -76,11 +76,11 @@ class _Routes:
     async def by_id(self, request: web.Request) -> web.Response:
         schema_id = _id(request)
         content, guid, context = self._registry.content_by_id(schema_id, request.query.get("subject", ""))
-        found = {"guid": guid} | await self._content(content, request)
-        await add_tags(self._service, found, content, request)
+        body = {"guid": guid} | await self._content(content, request)
+        await add_tags(self._service, body, content, request)
         if flag(request, "fetchMaxId"):
-            found["maxId"] = self._registry.state.highest_id(context)
-        return answer(found)
+            body["maxId"] = self._registry.state.highest_id(context)
+        return answer(body)
 
     async def text_by_id(self, request: web.Request) -> web.Response:
         content, _, _ = self._registry.content_by_id(_id(request), request.query.get("subject", ""))
@@ -97,23 +97,23 @@ class _Routes:
             _id(request), request.query.get("subject", ""), with_deleted=flag(request, "deleted")
         )
         readable = _readable(request, versions)
-        found = [{"subject": version.subject, "version": version.version} for version in readable]
-        return answer(page(request, found))
+        pairs = [{"subject": version.subject, "version": version.version} for version in readable]
+        return answer(page(request, pairs))
 
     async def by_guid(self, request: web.Request) -> web.Response:
         guid = guid_of(request)
         return answer({"guid": guid} | await self._content(self._registry.content_by_guid(guid), request))
 
     async def ids_by_guid(self, request: web.Request) -> web.Response:
-        found = self._registry.ids_by_guid(guid_of(request))
+        ids = self._registry.ids_by_guid(guid_of(request))
         state = self._registry.state
         # Contexts in which the client may read no subject with this schema stay unknown to it.
-        return answer([each for each in found if _readable(request, state.with_id(each["context"], each["id"]))])
+        return answer([place for place in ids if _readable(request, state.with_id(place["context"], place["id"]))])
 
     async def contexts(self, request: web.Request) -> web.Response:
         prefix = request.query.get("contextPrefix", "")
-        found = [context for context in self._contexts(request) if context.startswith(prefix)]
-        return answer(page(request, found))
+        contexts = [context for context in self._contexts(request) if context.startswith(prefix)]
+        return answer(page(request, contexts))
 
     def _contexts(self, request: web.Request) -> Sequence[str]:
         """The default context, and those with a subject that the client may read."""

@@ -1,7 +1,7 @@
 """The REST interface: Confluent's paths, bodies and codes, on aiohttp.
 
-`_routes` of each part is its table. Handlers translate between HTTP and the core and decide nothing. A write that
-another instance has to decide is forwarded once: `X-Forward` marks it.
+Every `*_routes` function returns a table of routes. Handlers translate between HTTP and the core and decide nothing. A
+write that another instance has to decide is forwarded once: `X-Forward` marks it.
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ class RegistryServer:
         ):
             for method, path, handler in make(self._service):
                 guarded = permitted(self._service, path, handler)
-                for each in {path, path.rstrip("/") + "/"}:
-                    app.router.add_route(method, each, guarded)
+                for variant in {path, path.rstrip("/") + "/"}:
+                    app.router.add_route(method, variant, guarded)
                     if method == "GET":
-                        app.router.add_route("HEAD", each, guarded)
+                        app.router.add_route("HEAD", variant, guarded)
         app.router.add_get(METRICS_PATH, self._metrics)
         await self._guard.start()
         app.router.add_route("*", "/contexts/{context}/{rest:.+}", in_context)
@@ -91,7 +91,7 @@ class RegistryServer:
         await self._runner.setup()
         context = None if self._tls is None else await asyncio.to_thread(self._tls.server_context)
         if self._tls is not None:
-            # Once: reading files for every forwarded request would stop the loop.
+            # Loaded once: reading files for every forwarded request would block the loop.
             self._outgoing = await asyncio.to_thread(self._tls.client_context)
         await web.TCPSite(self._runner, self._host or None, self._port, ssl_context=context).start()
         self.port = self._runner.addresses[0][1]
@@ -108,13 +108,13 @@ class RegistryServer:
     async def _around(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         began = time.perf_counter()
         if request.method == "OPTIONS":
-            found = self._cross_origin.options(request)
+            response = self._cross_origin.options(request)
         else:
-            found = await self._admitted(request, handler)
-            self._guard.audit(request, found.status)
-        self._cross_origin.mark(request, found)
-        self._figures.add(request, found, time.perf_counter() - began)
-        return found
+            response = await self._admitted(request, handler)
+            self._guard.audit(request, response.status)
+        self._cross_origin.mark(request, response)
+        self._figures.add(request, response, time.perf_counter() - began)
+        return response
 
     async def _admitted(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
@@ -141,7 +141,7 @@ class RegistryServer:
             return error_answer(RegistryError(50001, "Error in the backend data store or an internal error"))
 
     async def _metrics(self, _request: web.Request) -> web.StreamResponse:
-        """Any client that may log in reads them: they name no subject."""
+        """Every authenticated client may read the metrics: they name no subject."""
         return web.Response(text=metrics_page(self._service, self._figures), content_type="text/plain")
 
     async def _forward(self, request: web.Request, url: str) -> web.StreamResponse:

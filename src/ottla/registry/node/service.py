@@ -1,4 +1,4 @@
-"""One instance of the registry: its state follows the topic, and decisions are made by the elected writer alone."""
+"""An instance of the registry: its state follows the topic, and only the elected writer makes decisions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ServiceSettings:
 
 
 class Elsewhere(Exception):
-    """Another instance writes."""
+    """Another instance, at `url`, is the writer."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
@@ -63,10 +63,10 @@ class RegistryService:
         self.elections = 0
         self._writer: Identity | None = None
         self._elected = asyncio.Event()
-        # Set, and replaced by a new one, when another instance is elected.
+        # Set, and replaced by a new event, after every election.
         self._writer_changed = asyncio.Event()
         self.cluster_id = ""
-        # Until all schemas are read, an answer could deny one that exists.
+        # Until all schemas are read, an answer could deny a schema that exists.
         self.is_ready = False
 
     async def start(self, identity: Identity) -> None:
@@ -127,7 +127,7 @@ class RegistryService:
             await self._writer_changed.wait()
 
     async def catch_up(self) -> None:
-        """Reads what another instance has written. A slow cluster only means that the next answer is older."""
+        """Reads the writes of another instance. With a slow cluster, the next answer may be stale."""
         with suppress(ClientError, KafkaError, TimeoutError):
             await asyncio.gather(self._topic.read_to_end(5_000), self._keys_topic.read_to_end(5_000))
 
@@ -143,7 +143,7 @@ class RegistryService:
 
     async def _on_elected(self, is_writer: bool, identity: Identity | None) -> None:
         if is_writer and not self._is_writer:
-            # Fences the former writer before this one answers.
+            # Fences the former writer before this instance answers.
             await self._topic.start_writing()
             logger.info("This instance writes the schemas")
         was_writer = self._is_writer

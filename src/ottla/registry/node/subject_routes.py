@@ -62,16 +62,16 @@ class _Routes:
 
     async def lookup(self, request: web.Request) -> web.Response:
         subject = self._registry.resolve_alias(subject_of(request))
-        given = schema_request(await body_of(request), subject)
-        ensure_references(request, given)
-        await parse_long_schemas(self._service, subject, given)
-        found = self._registry.lookup(
+        schema = schema_request(await body_of(request), subject)
+        ensure_references(request, schema)
+        await parse_long_schemas(self._service, subject, schema)
+        version = self._registry.lookup(
             subject,
-            given,
+            schema,
             normalize=flag(request, "normalize"),
             with_deleted=flag(request, "deleted"),
         )
-        return answer(await self._version(found, request))
+        return answer(await self._version(version, request))
 
     async def delete(self, request: web.Request) -> web.Response:
         subject, is_permanent = subject_of(request), flag(request, "permanent")
@@ -85,31 +85,31 @@ class _Routes:
         keys, values = request.query.getall("key", []), request.query.getall("value", [])
         if len(keys) != len(values):
             raise RegistryError(422, "There must be as many values as keys.")
-        found = self._registry.latest_with_metadata(
+        version = self._registry.latest_with_metadata(
             subject, dict(zip(keys, values, strict=True)), with_deleted=flag(request, "deleted")
         )
-        return answer(await self._version(found, request))
+        return answer(await self._version(version, request))
 
     async def versions(self, request: web.Request) -> web.Response:
         subject = self._registry.resolve_alias(subject_of(request))
         as_negative = flag(request, "deletedAsNegative")
-        found = self._registry.version_numbers(
+        versions = self._registry.version_numbers(
             subject,
             with_deleted=flag(request, "deleted") or as_negative,
             deleted_only=flag(request, "deletedOnly"),
         )
-        numbers = [-each.version if as_negative and each.deleted else each.version for each in found]
+        numbers = [-version.version if as_negative and version.deleted else version.version for version in versions]
         return answer(page(request, numbers))
 
     async def register(self, request: web.Request) -> web.Response:
         subject, normalize = subject_of(request), flag(request, "normalize")
-        given = schema_request(await body_of(request), subject, may_be_empty=True)
-        ensure_references(request, given)
-        await parse_long_schemas(self._service, subject, given)
+        schema = schema_request(await body_of(request), subject, may_be_empty=True)
+        ensure_references(request, schema)
+        await parse_long_schemas(self._service, subject, schema)
         registry = self._registry
 
         def decide() -> Any:
-            return decide_register(registry.state, registry.schemas, subject, given, normalize=normalize)
+            return decide_register(registry.state, registry.schemas, subject, schema, normalize=normalize)
 
         return await self._registered(request, subject, decide)
 
@@ -123,43 +123,50 @@ class _Routes:
         return await self._registered(request, subject, decide)
 
     async def _registered(self, request: web.Request, subject: str, decide: Callable[[], Any]) -> web.Response:
+        may_read = is_allowed(request, Operation.SUBJECT_READ, subject)
         try:
-            return answer(await self._service.write(decide))
+            body = await self._service.write(decide)
+            if not may_read:
+                # A version takes metadata, rules and references over from the earlier versions. A writer has to apply
+                # the rules, which use the metadata: without them it would write fields in clear that a rule encrypts.
+                contract = ("metadata", "ruleSet") if "ruleSet" in body else ()
+                body = {name: body[name] for name in ("id", "version", "guid", *contract) if name in body}
+            return answer(body)
         except RegistryError as error:
-            if error.status == _CONFLICT and not is_allowed(request, Operation.SUBJECT_READ, subject):
-                # The message has the text of the earlier version.
+            if error.status == _CONFLICT and not may_read:
+                # The message contains the text of the earlier version.
                 raise RegistryError.incompatible(subject, "[the earlier versions cannot be read by the user]") from None
             raise
 
     async def version(self, request: web.Request) -> web.Response:
-        return answer(await self._version(self._found(request), request))
+        return answer(await self._version(self._requested_version(request), request))
 
     async def version_text(self, request: web.Request) -> web.Response:
-        found = await self._version(self._found(request), request)
-        return web.Response(body=str(found["schema"]).encode(), headers={"Content-Type": CONTENT_TYPE})
+        body = await self._version(self._requested_version(request), request)
+        return web.Response(body=str(body["schema"]).encode(), headers={"Content-Type": CONTENT_TYPE})
 
     async def referenced_by(self, request: web.Request) -> web.Response:
-        return answer(page(request, self._registry.referring_ids(self._found(request))))
+        return answer(page(request, self._registry.referring_ids(self._requested_version(request))))
 
     async def delete_version(self, request: web.Request) -> web.Response:
         subject, is_permanent = subject_of(request), flag(request, "permanent")
         text = request.match_info["version"]
 
         def decide() -> Any:
-            # A deleted version must be found, to be told that it is deleted, or to be deleted permanently.
+            # Includes deleted versions, to refuse the deletion as repeated, or to delete them permanently.
             is_latest = text in ("latest", "-1")
             version = self._registry.version(subject, text, with_deleted=is_permanent or not is_latest)
             return decide_delete_version(self._registry.state, version, is_permanent=is_permanent)
 
         return answer(await self._service.write(decide))
 
-    def _found(self, request: web.Request) -> StoredVersion:
+    def _requested_version(self, request: web.Request) -> StoredVersion:
         subject = self._registry.resolve_alias(subject_of(request))
         return self._registry.version(subject, request.match_info["version"], with_deleted=flag(request, "deleted"))
 
     async def _version(self, version: StoredVersion, request: web.Request) -> dict[str, Any]:
         form = request.query.get("format", "")
         await parse_for_form(self._service, version.content, form)
-        found = version.as_json() | {"schema": self._registry.formatted(version.content, form)}
-        await add_tags(self._service, found, version.content, request)
-        return found
+        body = version.as_json() | {"schema": self._registry.formatted(version.content, form)}
+        await add_tags(self._service, body, version.content, request)
+        return body

@@ -1,4 +1,4 @@
-"""Bearer tokens (JWT) of clients, checked as nodes check those of OAUTHBEARER."""
+"""Bearer tokens (JWT) of clients, with the checks of OAUTHBEARER on brokers."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class _World:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirection could lead to keys of somebody else."""
+    """A redirect could lead to the keys of another server."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None

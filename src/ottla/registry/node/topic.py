@@ -1,8 +1,8 @@
 """A compacted topic that one process at a time may write, and every process reads.
 
-The writer has a transactional id: when a process becomes the writer, its predecessor is fenced, even one that was
-frozen and believes that it still writes. A write returns when its transaction is committed and its records have been
-read back and replayed. After a write with an unknown outcome the writer starts again, which settles the outcome.
+The writer has a transactional id: when a process becomes the writer, its predecessor is fenced, even if it was frozen
+and has not noticed the change. A write returns when its transaction is committed and its records have been read back
+and replayed. After a write with an unknown outcome the writer starts again, which settles the outcome.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["CompactedTopic", "WriteFailed"]
 
 logger = logging.getLogger(__name__)
 
-# A producer that cannot reach its cluster is left behind after this time.
+# The close of a producer that cannot reach its cluster is abandoned after this time.
 _CLOSE_SECONDS = 2.0
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class CompactedTopic:
             await self._cluster.close()
 
     async def read_to_end(self, timeout_ms: int = 60_000, *, settled: bool = False) -> None:
-        """As that of the reader. Only a writer knows that a transaction that is open now ends soon."""
+        """As that of the reader. Only a writer may pass `settled`: after the fencing, open transactions end soon."""
         await self._reader.read_to_end(timeout_ms, settled=settled)
 
     async def start_writing(self) -> None:
@@ -90,8 +90,8 @@ class CompactedTopic:
     ) -> T:
         """Decides, and returns the answer when the records are committed and replayed. Raises WriteFailed.
 
-        One decision at a time: each sees all records before it, because no other writer can add any. `check` raises if
-        this process is no longer the writer, which may happen while the write waits for its turn: it must not fence
+        One decision runs at a time and sees all records before it, because no other writer can add any. `check` raises
+        if this process is no longer the writer, which may happen while the write waits for its turn: it must not fence
         its successor.
         """
         async with self._lock:
@@ -113,7 +113,7 @@ class CompactedTopic:
                 raise
 
     async def _commit(self, records: Sequence[Encoded]) -> None:
-        # The role may be lost meanwhile; then this producer is closed, and says so.
+        # The role may be lost meanwhile; then this producer is closed, and its methods raise.
         producer = self._producer
         assert producer is not None
         producer.begin_transaction()
@@ -126,7 +126,7 @@ class CompactedTopic:
         try:
             self._on_record(record)
         except Exception:
-            # Without this reader every later write would wait for ever.
+            # An exception would end the reader, and every later write would wait for ever.
             logger.exception("Record %d of %s cannot be replayed and is ignored", record.offset, self.topic)
 
 
