@@ -34,6 +34,7 @@ from ottla.streams import (
     TopologyTestDriver,
     Windowed,
 )
+from ottla.streams.record import Headers
 
 __all__ = ["run_case"]
 
@@ -42,36 +43,49 @@ Step = dict[str, Any]
 
 
 def run_case(case: dict[str, Any]) -> dict[str, Any]:
-    """The answer in the form of the oracle's."""
+    """Runs a case with our test driver; returns the answer in the oracle's format."""
     config = {"application.id": "oracle", "default.key.serde": TEXT, "default.value.serde": TEXT}
     config |= case.get("config", {})
     topology = CaseBuilder().build(case["topology"], config)
     answer: dict[str, Any] = {"description": topology.describe(), "steps": []}
     with TopologyTestDriver(topology, config) as driver:
         outputs = {topic: driver.create_output_topic(topic, TEXT, TEXT) for topic in case["outputs"]}
-        for given in case["inputs"]:
-            if isinstance(given[0], int):
-                driver.advance_wall_clock_time(given[0])
+        for number, step in enumerate(case["inputs"]):
+            if isinstance(step[0], int):
+                driver.advance_wall_clock_time(step[0])
             else:
-                driver.create_input_topic(given[0], TEXT, TEXT).pipe_input(*given[1:])
+                # The header shows which inputs a result got its headers from.
+                driver.create_input_topic(step[0], TEXT, TEXT).pipe_input(*step[1:], (("n", str(number).encode()),))
             answer["steps"].append(
                 [
-                    [topic, record.key, record.value, record.timestamp]
+                    [topic, record.key, record.value, record.timestamp, headers_text(record.headers)]
                     for topic, output in outputs.items()
                     for record in output.read_records()
                 ]
             )
         internal: dict[str, list[list[Any]]] = {}
-        for topic, written in driver.written.items():
+        for topic, records in driver.written.items():
             if topic.startswith("oracle-"):
-                internal[topic] = [[as_hex(batch.key), as_hex(batch.value), batch.timestamp] for batch in written]
+                internal[topic] = [
+                    [as_hex(record.key), as_hex(record.value), record.timestamp, headers_text(record.headers)]
+                    for record in records
+                ]
         for store, changes in driver.changelogs.items():
             internal[f"oracle-{store}-changelog"] = [
-                [as_hex(change.key), as_hex(change.value), None if change.timestamp < 0 else change.timestamp]
+                [
+                    as_hex(change.key),
+                    as_hex(change.value),
+                    None if change.timestamp < 0 else change.timestamp,
+                    headers_text(change.headers),
+                ]
                 for change in changes
             ]
         answer["internal"] = internal
     return answer
+
+
+def headers_text(headers: Headers) -> str:
+    return "".join(f"{name}={as_hex(content)};" for name, content in headers)
 
 
 def as_hex(content: bytes | None) -> str | None:
@@ -157,13 +171,13 @@ class CaseBuilder:
 
     def build(self, steps: list[Step], config: dict[str, Any]) -> Any:
         for step in steps:
-            kind, _, rest = step["op"].partition("_")
+            kind, _, operation = step["op"].partition("_")
             kinds = {"t": self.table, "g": self.grouped, "j": self.join}
             method = kinds.get(kind) if kind in kinds else getattr(self, f"op_{step['op']}", None)
             stream = self.nodes.get(step.get("in", ""))
             if kind in kinds:
                 assert method is not None
-                self.nodes[step.get("id", "")] = method(rest, step, stream)
+                self.nodes[step.get("id", "")] = method(operation, step, stream)
             else:
                 assert method is not None, step
                 self.nodes[step.get("id", "")] = method(step, stream)
@@ -306,8 +320,8 @@ class CaseBuilder:
             )
         else:
             return self.aggregate(operation, step, stream)
-        found = stream.windowed_by(windows)
-        return found.emit_strategy(EmitStrategy.on_window_close()) if step.get("emit") == "close" else found
+        windowed = stream.windowed_by(windows)
+        return windowed.emit_strategy(EmitStrategy.on_window_close()) if step.get("emit") == "close" else windowed
 
     def aggregate(self, operation: str, step: Step, stream: Any) -> Any:
         store = None

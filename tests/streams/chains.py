@@ -333,6 +333,32 @@ def many_aggregates(random: Random) -> list[Step]:
     ]
 
 
+def changes_then_aggregates(random: Random) -> list[Step]:
+    """Several repartition topics after random changes of keys and values."""
+    # Kafka Streams moves a repartition topic to before operators of these, and fails if there are two topics.
+    passed = ["peek", "process", "process_values"]
+    operators = ["select_key", "map", "flat_map", "map_values", "flat_map_values", *passed]
+    operator, source, steps = "", "s", [stream()]
+    for number in range(random.randint(1, 3)):
+        operator, changed = random.choice(operators), f"changed{number}"
+        options = {}
+        if operator in ("process", "process_values"):
+            options["store"] = f"counts{number}"
+            steps.append({"op": "add_store", "id": f"q{number}", "store": options["store"]})
+        steps.append(then(operator, changed, source, **options))
+        source = changed
+    return [
+        *steps,
+        then("group_by_key", "g", source),
+        then("g_count", "c", "g"),
+        *table_out("c", "counts"),
+        then("map_values", "m", source),
+        then("group_by_key", "h", "m" if operator in passed else random.choice([source, "m"])),
+        then("g_reduce", "r", "h"),
+        *table_out("r", "reduced"),
+    ]
+
+
 CHAINS: dict[str, Callable[[Random], list[Step]]] = {
     chain.__name__: chain
     for chain in (
@@ -340,6 +366,7 @@ CHAINS: dict[str, Callable[[Random], list[Step]]] = {
         foreign_key_then_aggregate,
         join_of_joins,
         many_aggregates,
+        changes_then_aggregates,
         windows_then_aggregate,
         closed_windows_then_aggregate,
         windows_then_stream_join,

@@ -69,8 +69,8 @@ def two_sinks(builder: StreamsBuilder) -> None:
 
 
 def branches(builder: StreamsBuilder) -> None:
-    found = text_stream(builder).split("by-").branch(lambda key, _: key == "a", Branched.as_("a"))
-    by_name = found.branch(lambda _, value: value == "bb", Branched.as_("b")).default_branch(Branched.as_("rest"))
+    branched = text_stream(builder).split("by-").branch(lambda key, _: key == "a", Branched.as_("a"))
+    by_name = branched.branch(lambda _, value: value == "bb", Branched.as_("b")).default_branch(Branched.as_("rest"))
     for name, stream in by_name.items():
         stream.map_values(lambda value, name=name: f"{name}{value}").to(f"out-{name}", Produced.with_(TEXT, TEXT))
 
@@ -83,9 +83,9 @@ def reduced(builder: StreamsBuilder) -> None:
 def listed(builder: StreamsBuilder) -> None:
     """The aggregate is changed in place, and sometimes deleted."""
 
-    def add(key: str, value: str, found: list[str]) -> list[str] | None:
-        found.append(key + value)
-        return None if len(found) == 3 else found
+    def add(key: str, value: str, collected: list[str]) -> list[str] | None:
+        collected.append(key + value)
+        return None if len(collected) == 3 else collected
 
     rows = (
         text_stream(builder)
@@ -128,7 +128,7 @@ def hopping_counts(builder: StreamsBuilder) -> None:
 def hopping_lists(builder: StreamsBuilder) -> None:
     stream = text_stream(builder).group_by_key(Grouped.with_(TEXT, TEXT))
     windows = stream.windowed_by(TimeWindows.of_size_with_no_grace(20).advance_by(9))
-    rows = windows.aggregate(list, lambda _, value, found: [*found, value], Materialized.with_(TEXT, JSON))
+    rows = windows.aggregate(list, lambda _, value, collected: [*collected, value], Materialized.with_(TEXT, JSON))
     rows.to_stream(start_of).to("out", Produced.with_(TEXT, JSON))
 
 
@@ -143,8 +143,8 @@ def session_texts(builder: StreamsBuilder) -> None:
     windows = stream.windowed_by(SessionWindows.of_inactivity_gap_with_no_grace(6))
     rows = windows.aggregate(
         str,
-        lambda _, value, found: f"{found}{value}",
-        lambda _, one, other: one + other,
+        lambda _, value, joined_text: f"{joined_text}{value}",
+        lambda _, earlier, later: earlier + later,
         Materialized.with_(TEXT, TEXT),
     )
     rows.to_stream(start_of).to("out", Produced.with_(TEXT, TEXT))
@@ -165,15 +165,15 @@ def looked_up_through_a_view(builder: StreamsBuilder) -> None:
 
 
 def merged(builder: StreamsBuilder) -> None:
-    both = text_stream(builder).map_values(upper).merge(text_stream(builder, "rows"))
-    both.group_by_key(Grouped.with_(TEXT, TEXT)).count(Materialized.as_("counts")).to_stream().to("out")
+    merged_stream = text_stream(builder).map_values(upper).merge(text_stream(builder, "rows"))
+    merged_stream.group_by_key(Grouped.with_(TEXT, TEXT)).count(Materialized.as_("counts")).to_stream().to("out")
 
 
 def paired(builder: StreamsBuilder) -> None:
     left = text_stream(builder).filter(lambda _, value: value != "ccc")
     left.join(
         text_stream(builder, "rows"),
-        lambda key, one, other: f"{key}:{one}+{other}",
+        lambda key, value, row: f"{key}:{value}+{row}",
         JoinWindows.of_time_difference_and_grace(12, 5).before(4),
         StreamJoined.with_(TEXT, TEXT, TEXT),
     ).map_values(lambda value: value + ".").to("out", Produced.with_(TEXT, TEXT))

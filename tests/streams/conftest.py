@@ -13,6 +13,6 @@ from tests.streams.live import Live
 @pytest.fixture(scope="module")
 def live() -> Iterator[Live]:
     with cluster() as running:
-        found = Live(running.bootstrap)
-        yield found
-        found.close()
+        live_cluster = Live(running.bootstrap)
+        yield live_cluster
+        live_cluster.close()

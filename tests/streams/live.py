@@ -33,8 +33,8 @@ class Live:
 
     def create(self, *names: str, partitions: int = 3) -> None:
         # Records of tests have timestamps of 1970, which the retention of a broker would remove.
-        kept = {"retention.ms": "-1"}
-        new = [NewTopic(name=name, partitions=partitions, configs=kept) for name in names]
+        configs = {"retention.ms": "-1"}
+        new = [NewTopic(name=name, partitions=partitions, configs=configs) for name in names]
         self.admin.call(lambda admin: admin.topics.create(new))
 
     def write(self, topic: str, rows: Iterable[Row], *, timestamp_ms: int | None = None) -> None:
@@ -56,16 +56,16 @@ class Live:
         with BlockingConsumer(self._settings, settings) as consumer:
             ends, starts = consumer.end_offsets(places), consumer.beginning_offsets(places)
             consumer.assign(places)
-            found = []
+            records = []
             while any(consumer.position(place) < ends[place] for place in places if ends[place] > starts[place]):
-                found += consumer.poll(200)
+                records += consumer.poll(200)
             return [
                 ((record.key or b"").decode(), None if record.value is None else record.value.decode())
-                for record in found
+                for record in records
             ]
 
     def lag(self, group: str) -> int | None:
-        """Records behind, over all partitions of a group; None as long as it has committed nothing."""
+        """The lag of a group, summed over its partitions; None before its first commit."""
         offsets = self.admin.call(lambda admin: admin.groups.offsets(group))
         if not offsets:
             return None

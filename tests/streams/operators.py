@@ -231,7 +231,7 @@ def global_lookup(kind: str) -> Callable[[Random], list[Step]]:
 
 
 def rows(random: Random, topic: str, identity: str) -> list[Step]:
-    """A table, sometimes seen through another operator."""
+    """A table, sometimes behind another operator."""
     steps = [{"op": "table", "id": f"{identity}0", "topic": topic, **maybe(random, store=f"{topic}-store")}]
     last = random.choice(["", "", "t_filter", "t_map_values"])
     if last:
@@ -288,7 +288,7 @@ def foreign_key(operation: str) -> Callable[[Random], list[Step]]:
     return make
 
 
-# Operators with options that the others leave out.
+# Operators with options that the cases above do not use.
 
 
 def process_values(random: Random) -> list[Step]:
@@ -320,7 +320,7 @@ def suppressed_bytes(random: Random) -> list[Step]:
 
 
 def suppressed_strictly(random: Random) -> list[Step]:
-    """The buffer may get full, which stops both."""
+    """The buffer may get full, which stops Kafka Streams and Ottla alike."""
     return [
         stream(),
         then("group_by_key", "g", "s"),

@@ -24,8 +24,8 @@ def oracle() -> Iterator[StreamsOracle]:
     why = reason()
     if why is not None:
         pytest.skip(why)
-    with StreamsOracle() as found:
-        yield found
+    with StreamsOracle() as streams_oracle:
+        yield streams_oracle
 
 
 @pytest.mark.parametrize("operator", OPERATORS)

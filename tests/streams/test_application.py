@@ -71,7 +71,7 @@ def lines(count: int, seed: int = 0) -> list[tuple[None, str]]:
 
 
 def expected(*written: list[tuple[None, str]]) -> dict[str, int]:
-    return dict(Counter(word for some in written for _, line in some for word in line.split()))
+    return dict(Counter(word for lines_of_turn in written for _, line in lines_of_turn for word in line.split()))
 
 
 def assert_exact(live: Live, topic: str, wanted: dict[str, int]) -> None:
@@ -124,7 +124,7 @@ def test_an_application_goes_on_with_its_state_and_another_number_of_workers(liv
 
 
 def test_instances_share_the_tasks_and_results_stay_exact(live: Live, name: str) -> None:
-    """From one instance to four and back while records come in; no task stops that need not move."""
+    """From one instance to four and back while records arrive; a task that does not move does not stop."""
     live.create(f"{name}-in", f"{name}-out", partitions=4)
     topology = word_count(f"{name}-in", f"{name}-out")
     written = [lines(200)]
@@ -151,11 +151,11 @@ def test_instances_share_the_tasks_and_results_stay_exact(live: Live, name: str)
 
 
 def tasks_of(applications: list[Application]) -> list[int]:
-    return [sum(len(report["tasks"]) for report in one.statistics().values()) for one in applications]
+    return [sum(len(report["tasks"]) for report in application.statistics().values()) for application in applications]
 
 
 def test_a_worker_that_the_group_has_removed_commits_nothing(live: Live, name: str) -> None:
-    """An instance that was silent too long begins again from what was committed, and nothing is doubled."""
+    """An instance that was silent too long restarts from the committed offsets, and counts no record twice."""
     live.create(f"{name}-in", f"{name}-out")
     application = start(live, word_count(f"{name}-in", f"{name}-out"), name)
     for turn in range(3):
@@ -205,7 +205,7 @@ def test_counts_are_exact_through_kills(live: Live, name: str) -> None:
         before = total(live, f"{name}-out")
         live.write(f"{name}-in", written[-1])
         if turn < 3:
-            # In the middle of its work.
+            # The instance is killed while it processes records.
             eventually(lambda before=before: total(live, f"{name}-out") > before)
             process.kill()
         else:
@@ -217,7 +217,7 @@ def test_counts_are_exact_through_kills(live: Live, name: str) -> None:
 
 
 class Ticking(Processor):
-    """Counts in a store, and forwards the number of entries when the clock says so."""
+    """Counts in a store, and forwards the number of entries at every punctuation."""
 
     def init(self, context: ProcessorContext) -> None:
         super().init(context)
@@ -246,10 +246,10 @@ def test_tables_of_every_kind_are_joined(live: Live, name: str) -> None:
     named = stream.left_join(
         builder.table(users, text, Materialized.as_("users")), lambda page, user: f"{user or '?'},{page}"
     )
-    whole = named.join(
+    joined_stream = named.join(
         builder.global_table(pages, text), lambda _, value: value.split(",")[1], lambda value, page: f"{value},{page}"
     )
-    whole.to(out, Produced.with_(TEXT, TEXT))
+    joined_stream.to(out, Produced.with_(TEXT, TEXT))
     stream.process(Ticking, "seen").to(ticks, Produced.with_(TEXT, TEXT))
     application = start(live, builder.build(), name, num_stream_threads=2)
     live.write(clicks, [("u1", "p1"), ("u2", "p2"), ("u3", "p1"), ("u1", "p3")], timestamp_ms=5)
@@ -284,22 +284,22 @@ def test_a_closed_window_is_emitted_once_though_the_application_restarts(live: L
 
 
 def test_a_worker_that_has_caught_up_commits_before_the_interval_is_over(live: Live, name: str) -> None:
-    """The results of both sub-topologies: the second one sees what the first has committed."""
+    """Results pass through both sub-topologies: the second reads what the first has committed."""
     live.create(f"{name}-in", f"{name}-out")
-    some = lines(20)
+    input_lines = lines(20)
     intervals = {"commit_interval_ms": 3_600_000, "commit_interval_min_ms": 10}
     application = start(live, word_count(f"{name}-in", f"{name}-out"), name, **intervals)
     for _ in range(2):
         before = total(live, f"{name}-out")
-        live.write(f"{name}-in", some)
+        live.write(f"{name}-in", input_lines)
         eventually(lambda known=before: total(live, f"{name}-out") >= known + 40)
     eventually(lambda: live.lag(name) == 0)
     assert application.close()
-    assert_exact(live, f"{name}-out", expected(some, some))
+    assert_exact(live, f"{name}-out", expected(input_lines, input_lines))
 
 
 class Alarm(Processor):
-    """Forwards a record some time after it came; nothing happens in the task afterwards."""
+    """Forwards a record some time after its arrival; the task is idle afterwards."""
 
     def process(self, record: Record) -> None:
         def ring(_: int) -> None:
@@ -311,7 +311,7 @@ class Alarm(Processor):
 
 
 def test_the_last_output_of_a_punctuation_is_committed(live: Live, name: str) -> None:
-    """The input of the record is committed before, and no other record follows."""
+    """The input record is committed before the punctuation, and no other record follows."""
     live.create(f"{name}-in", f"{name}-out", partitions=1)
     builder = StreamsBuilder()
     builder.stream(f"{name}-in", Consumed.with_(TEXT, TEXT)).process(Alarm).to(
@@ -336,17 +336,17 @@ def test_at_least_once_needs_no_transactions(live: Live, name: str) -> None:
 
 
 def test_at_least_once_results_do_not_wait_for_the_commit(live: Live, name: str) -> None:
-    """Neither results nor records for the next task of the application: commits are far apart by default."""
+    """Neither results nor records for the next task wait for a commit: commits are far apart by default."""
     live.create(f"{name}-in", f"{name}-out")
-    some = lines(20)
+    input_lines = lines(20)
     properties = {"processing_guarantee": "at_least_once", "commit_interval_ms": 600_000}
     application = start(live, word_count(f"{name}-in", f"{name}-out"), name, **properties)
-    live.write(f"{name}-in", some)
+    live.write(f"{name}-in", input_lines)
     eventually(lambda: total(live, f"{name}-out") >= 40)
     assert live.lag(name) is None
     assert application.close()
     assert live.lag(name) == 0
-    assert_exact(live, f"{name}-out", expected(some))
+    assert_exact(live, f"{name}-out", expected(input_lines))
 
 
 def test_headers_and_dynamic_topics_arrive(live: Live, name: str) -> None:
@@ -412,7 +412,7 @@ def test_keys_of_clients_and_internal_topics_are_honoured() -> None:
             "producer.compression.type": "lz4",
             "topic.segment.bytes": 1_000_000,
             "max.poll.interval.ms": 60_000,
-            # Kafka's default of a key that has no meaning here.
+            # Kafka's default value of a key that has no meaning here.
             "rack.aware.assignment.strategy": "none",
         }
     )

@@ -1,4 +1,4 @@
-"""State on disk of running applications: what a restart finds, and what it does not trust."""
+"""State on disk of running applications: which state a restart uses, and which it discards."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def name(monkeypatch: pytest.MonkeyPatch) -> str:
-    # A local commit with every commit.
+    # Every commit also commits the local state.
     monkeypatch.setattr(local_states, "_INTERVAL_S", 0.0)
     return f"state{next(_numbers)}"
 
@@ -62,7 +62,7 @@ def test_a_restart_reads_the_changelog_from_its_position_only(live: Live, name: 
     """Two machines take turns: each brings its own older state up to date. A lost directory costs a full restore."""
     live.create(f"{name}-in", f"{name}-out", partitions=1)
     written = []
-    found = []
+    restored_counts = []
     machines = [tmp_path / "one", tmp_path / "two", tmp_path / "one", tmp_path / "one"]
     for turn, machine in enumerate(machines):
         if turn == 3:
@@ -70,10 +70,10 @@ def test_a_restart_reads_the_changelog_from_its_position_only(live: Live, name: 
         written.append([(None, f"turn{turn} all")])
         live.write(f"{name}-in", written[-1])
         application = start(live, word_count(f"{name}-in", f"{name}-out"), name, machine)
-        found.append(restored(application))
+        restored_counts.append(restored(application))
         eventually(lambda: total(live, f"{name}-out") >= sum(expected(*written).values()))
         assert application.close()
-    assert found == [0, 2, 2, 6]
+    assert restored_counts == [0, 2, 2, 6]
     assert_exact(live, f"{name}-out", expected(*written))
 
 
@@ -180,19 +180,19 @@ def test_the_record_cache_forwards_at_commits_and_a_listener_hears_restores(
     application = start(live, builder.build(), name, tmp_path / "one", **cached)
     eventually(lambda: dict(live.read(f"{name}-out")) == {"k0": "100", "k1": "100", "k2": "100"})
     assert application.close()
-    # One update of each key with a commit, and there were few of them.
+    # A commit writes one update of each key, and there were few commits.
     assert total(live, f"{name}-out") < 100
-    heard: list[tuple[Any, ...]] = []
+    events: list[tuple[Any, ...]] = []
 
     class Listener(StateRestoreListener):
         def on_restore_start(self, *arguments: Any) -> None:
-            heard.append(("start", *arguments[1:]))
+            events.append(("start", *arguments[1:]))
 
         def on_batch_restored(self, *arguments: Any) -> None:
-            heard.append(("batch", *arguments[1:]))
+            events.append(("batch", *arguments[1:]))
 
         def on_restore_end(self, *arguments: Any) -> None:
-            heard.append(("end", *arguments[1:]))
+            events.append(("end", *arguments[1:]))
 
     settings = {"application.id": name, "bootstrap.servers": live.bootstrap, "state.dir": str(tmp_path / "two")}
     application = Application(builder.build(), settings, runs_on="threads")
@@ -200,9 +200,9 @@ def test_the_record_cache_forwards_at_commits_and_a_listener_hears_restores(
     application.start()
     application.wait_running(60)
     application.close()
-    assert [event for event, *_ in heard if event != "batch"] == ["start", "end"]
-    assert heard[0][:3] == ("start", "counts", 0)
-    assert heard[-1] == ("end", "counts", sum(count for event, *_, count in heard if event == "batch"))
+    assert [event for event, *_ in events if event != "batch"] == ["start", "end"]
+    assert events[0][:3] == ("start", "counts", 0)
+    assert events[-1] == ("end", "counts", sum(count for event, *_, count in events if event == "batch"))
 
 
 def counting(name: str, store: str, *, also: str = "") -> Any:
@@ -222,7 +222,7 @@ def test_a_change_of_the_topology_that_loses_state_is_explained(live: Live, name
     assert application.close()
     with pytest.raises(StreamsError, match=rf"stores would start empty: two.*{name}-one-changelog.*topology\.change"):
         start(live, counting(name, "two"), name, tmp_path)
-    # More stores are no loss; and what was meant can be said.
+    # An additional store loses no state, and `topology.change` accepts the loss.
     for topology, properties in (
         (counting(name, "one", also="more"), {}),
         (counting(name, "two"), {"topology.change": "accept"}),
@@ -247,7 +247,7 @@ def test_a_new_version_processes_the_input_again_beside_the_old_one(live: Live, 
     eventually(lambda: total(live, f"{name}-out") == 4)
     assert new.close()
     assert old.close()
-    # The topics of the new version begin with the id of the old one: they are not taken for its own.
+    # The topics of the new version begin with the id of the old version, which does not treat them as its own.
     again = start(live, counting(name, "counts"), name, tmp_path)
     assert again.close()
     assert [value for _, value in live.read(f"{name}-v2-out")] == ["x", "xx", "xxx", "xxxx"]
@@ -295,10 +295,10 @@ def test_global_tables_are_on_disk_and_read_what_has_come_since(
     enqueue = StreamTask.enqueue
 
     def counted(task: StreamTask, topic: str, partition: int, records: Any) -> None:
-        found = list(records)
+        batch = list(records)
         if task.task_id == "global":
-            read.extend(record.key for record in found)
-        enqueue(task, topic, partition, found)
+            read.extend(record.key for record in batch)
+        enqueue(task, topic, partition, batch)
 
     monkeypatch.setattr(StreamTask, "enqueue", counted)
     live.write(f"{name}-pages", [(f"p{number}", f"title {number}") for number in range(40)])

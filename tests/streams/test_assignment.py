@@ -1,4 +1,4 @@
-"""Which worker gets which tasks: fair, sticky, without a moment in which two workers have a task."""
+"""The assignment of tasks to workers: fair, sticky, and never a task at two workers at the same time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def plan(partitions: int, *, topic: str = "in") -> TaskPlan:
 
 
 class World:
-    """A group as its leader sees it: members join, are assigned, and give up what they lose."""
+    """A group as its leader sees it: members join, get assignments, and give up revoked partitions."""
 
     def __init__(self, partitions: int, *, standbys: int = 0) -> None:
         self.plan = plan(partitions)
@@ -105,10 +105,10 @@ def test_tasks_are_fair_and_whole_and_move_only_if_they_must() -> None:
             had = sum(len(world.tasks()[member]) for member in stayed)
             moved = world.settle(members)
             tasks = world.tasks()
-            assert sorted(task for some in tasks.values() for task in some) == sorted(
+            assert sorted(task for task_ids in tasks.values() for task in task_ids) == sorted(
                 task.task_id for task in world.plan.tasks
             )
-            sizes = [len(some) for some in tasks.values()]
+            sizes = [len(task_ids) for task_ids in tasks.values()]
             assert max(sizes) - min(sizes) <= 1
             if len(stayed) == len(members):
                 assert moved == 0 or had < len(world.plan.tasks)
@@ -124,6 +124,49 @@ def test_a_task_that_moves_waits_until_it_is_given_up() -> None:
     world.rebalance(["a", "b"])
     assert world.notes["b"].is_complete
     assert len(world.tasks()["b"]) == 2
+
+
+def test_a_member_that_has_missed_a_generation_notices_it() -> None:
+    """A static member that joins too late stays in the group, and joins again under its old id."""
+    identity = WorkerIdentity(application_id="app", process_id="late", number=0)
+    generations: list[int] = []
+    assignor = TaskAssignor(plan(2), identity, generation=lambda: generations[-1])
+    note = AssignmentNote().encode()
+
+    def says_it_has_missed(generation: int) -> bool:
+        generations.append(generation)
+        return MemberNote.decode(assignor.subscription_data([])).has_missed
+
+    # The first two times SyncGroup fails, because another rebalance has begun.
+    assert [says_it_has_missed(generation) for generation in (-1, 5, 6)] == [False] * 3
+    assignor.on_assignment([], note, 7)
+    assert not assignor.has_missed
+    assert not says_it_has_missed(7)
+    # The eighth generation was formed without it.
+    assert says_it_has_missed(9)
+    assignor.on_assignment([], note, 10)
+    assert assignor.has_missed
+    # The assignment was applied. Later the member is removed, and joins as a new member without state.
+    assignor.has_missed = False
+    assert [says_it_has_missed(generation) for generation in (-1, 20)] == [False] * 2
+
+
+def test_what_a_late_member_says_it_owns_is_not_believed() -> None:
+    """The member joined the last generation but got no assignment; both members would lose a task that both claim."""
+    world = World(1)
+    world.settle(["b"])
+    late = WorkerIdentity(application_id="app", process_id="process-a", number=0)
+    generation = iter((1, 3))
+    assignor = TaskAssignor(world.plan, late, generation=lambda: next(generation))
+    assignor.subscription_data([])
+    places = tuple(world.owned["b"])
+    subscriptions = {
+        "a": MemberSubscription(("also", "in", "words"), places, 3, None, assignor.subscription_data([])),
+        "b": MemberSubscription(("also", "in", "words"), places, 3, None, world.assignor("b").subscription_data([])),
+    }
+    assignment = world.assignor("b").assign(subscriptions, {}, {})
+    # No partition goes to the late member before its owner has given it up.
+    assert assignment["a"] == []
 
 
 def test_a_member_with_another_topology_gets_a_sentence_instead_of_tasks() -> None:
@@ -146,7 +189,7 @@ def test_standby_copies_are_in_other_processes_and_stay_where_they_are() -> None
     world = World(3, standbys=1)
     world.settle(["a", "b", "c"])
     copies = {task: member for member, note in world.notes.items() for task in note.standby}
-    active = {task: member for member, some in world.tasks().items() for task in some}
+    active = {task: member for member, task_ids in world.tasks().items() for task in task_ids}
     assert sorted(copies) == ["1_0", "1_1", "1_2"]
     assert all(active[task] != member for task, member in copies.items())
     process = {"a0": "one", "a1": "one", "b0": "two"}

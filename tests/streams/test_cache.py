@@ -1,4 +1,4 @@
-"""The record cache against Kafka Streams: what is forwarded at a flush, and what an eviction brings forward.
+"""The record cache against Kafka Streams: the updates that a flush or an eviction forwards.
 
 The test driver commits after every record; several updates of a key come from one record by `flat_map_values`.
 """
@@ -12,7 +12,16 @@ from typing import Any
 
 import pytest
 
-from ottla.streams import Consumed, Grouped, Materialized, Produced, Serdes, StreamsBuilder, TopologyTestDriver
+from ottla.streams import (
+    Consumed,
+    Grouped,
+    Materialized,
+    Produced,
+    Serdes,
+    SessionWindows,
+    StreamsBuilder,
+    TopologyTestDriver,
+)
 from ottla.streams.machine import InputRecord, StreamTask, TaskSettings
 from ottla.streams.machine.record_cache import CacheBudget
 from tests.streams.cases import run_case
@@ -51,8 +60,8 @@ def oracle() -> Iterator[StreamsOracle]:
     why = reason()
     if why is not None:
         pytest.skip(why)
-    with StreamsOracle() as found:
-        yield found
+    with StreamsOracle() as streams_oracle:
+        yield streams_oracle
 
 
 def cached_case(operator: str, seed: int) -> dict[str, Any]:
@@ -85,7 +94,7 @@ def test_a_cached_operator_emits_what_kafka_streams_emits(oracle: StreamsOracle,
     for seed in range(6):
         case = cached_case(operator, seed)
         if difference(oracle, case) is not None:
-            case = smallest_that(lambda one: difference(oracle, one) is not None, case)
+            case = smallest_that(lambda shorter: difference(oracle, shorter) is not None, case)
             pytest.fail(f"seed {seed}: {difference(oracle, case)}\n{json.dumps(case)}")
 
 
@@ -120,7 +129,7 @@ def test_a_full_cache_forwards_before_the_commit() -> None:
     # An entry takes 80 bytes: its key, a value of 16, the name of the topic, and 61.
     task = counting_task(170)
     assert outputs(task, "a", "b") == []
-    # The eldest leaves first, and takes all other updates with it.
+    # The oldest entry is evicted, which flushes all other updates.
     assert outputs(task, "c") == [(b"a", b"1"), (b"b", b"1"), (b"c", b"1")]
 
 
@@ -136,6 +145,20 @@ def test_a_closed_task_gives_its_bytes_back() -> None:
     assert budget.bytes_used > 0
     task.close()
     assert budget.bytes_used == 0
+
+
+def test_cached_sessions_have_the_headers_of_the_record() -> None:
+    builder = StreamsBuilder()
+    sessions = builder.stream("in", Consumed.with_(TEXT, TEXT)).group_by_key(Grouped.with_(TEXT, TEXT))
+    counts = sessions.windowed_by(SessionWindows.of_inactivity_gap_with_no_grace(10)).count()
+    changes = counts.to_stream().map(lambda key, count: (key.key, str(count)))
+    changes.to("out", Produced.with_(TEXT, TEXT))
+    headers = (("h", b"1"),)
+    # As in Kafka Streams, updates that no cache holds have no headers.
+    for size, expected in ((0, ()), (1_000, headers)):
+        driver = TopologyTestDriver(builder.build(), {"statestore.cache.max.bytes": size})
+        driver.create_input_topic("in", TEXT, TEXT).pipe_input("k", "x", 1, headers)
+        assert driver.create_output_topic("out", TEXT, TEXT).read_record().headers == expected
 
 
 def test_the_test_driver_shows_a_record_once() -> None:

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from ottla.client.columns.schema import arrow_schema
 from ottla.streams import (
+    Consumed,
     EmitStrategy,
     Produced,
     StreamsBuilder,
     TimeWindows,
     Topology,
     TopologyTestDriver,
+    columns,
 )
 from ottla.streams.columnar import ColumnTask, Input, NotInColumnsError, column_task, records_of
 from ottla.streams.columnar.order import order_of_two, processing_order
+from ottla.streams.columnar.rows import Column
 from ottla.streams.machine import InputRecord, StreamTask, TaskSettings
 from ottla.streams.machine.handlers import Handlers, ProductionExceptionHandler
 from ottla.streams.state import window
@@ -36,6 +41,7 @@ from tests.streams.column_topologies import (
     counted_text,
     text_stream,
     total_windows,
+    upper,
 )
 
 Records = list[InputRecord]
@@ -71,7 +77,7 @@ class Twins:
         assert form is not None
         self.form: ColumnTask = form
         self.expected: list[Output] = []
-        self.found: list[Output] = []
+        self.outputs: list[Output] = []
         self.changes: dict[Any, Any] = {}
         self.expected_changes: dict[Any, Any] = {}
         self.batches = 0
@@ -83,17 +89,17 @@ class Twins:
                 raise NotInColumnsError
             inputs = [Input(topic, 0, batch_of(topic, records)) for topic, records in poll]
             for topic, rows in self.form.process(inputs):
-                self.found += outputs_of(topic, rows)
+                self.outputs += outputs_of(topic, rows)
             self.batches += 1
         except NotInColumnsError:
-            by_records(self.column, poll, self.found, self.changes)
-        for some in self.column.take_changelog_columns():
-            for key, value, timestamp in some.rows():
-                self.changes[some.store, key] = (value, timestamp)
+            by_records(self.column, poll, self.outputs, self.changes)
+        for changed in self.column.take_changelog_columns():
+            for key, value, timestamp in changed.rows():
+                self.changes[changed.store, key] = (value, timestamp)
 
     def check(self) -> None:
-        for topic in {one.topic for one in self.expected + self.found}:
-            assert of_topic(self.found, topic) == of_topic(self.expected, topic)
+        for topic in {output.topic for output in self.expected + self.outputs}:
+            assert of_topic(self.outputs, topic) == of_topic(self.expected, topic)
         assert self.changes == self.expected_changes
         assert self.column.stream_time == self.record.stream_time
         assert times_of(self.column) == times_of(self.record)
@@ -111,15 +117,17 @@ def rows_of(store: Any) -> list[Any]:
 
 
 def of_topic(outputs: list[Output], topic: str) -> list[Output]:
-    return [one for one in outputs if one.topic == topic]
+    return [output for output in outputs if output.topic == topic]
 
 
-def by_records(task: StreamTask, poll: Poll, found: list[Output], changes: dict[Any, Any]) -> None:
+def by_records(task: StreamTask, poll: Poll, collected: list[Output], changes: dict[Any, Any]) -> None:
     for topic, records in poll:
         task.enqueue(topic, 0, records)
     task.run()
     outputs, changelog = task.take_outputs()
-    found += [Output(one.topic, one.key, one.value, one.timestamp, one.headers) for one in outputs]
+    collected += [
+        Output(output.topic, output.key, output.value, output.timestamp, output.headers) for output in outputs
+    ]
     for change in changelog:
         changes[change.store, change.key] = (change.value, change.timestamp)
 
@@ -128,8 +136,11 @@ def outputs_of(topic: str, rows: pa.RecordBatch) -> list[Output]:
     times = [value // 1000 for value in rows.column("timestamp").cast(pa.int64()).to_pylist()]
     headers: list[tuple[Any, ...]] = [()] * rows.num_rows
     if "headers" in rows.schema.names:
-        found = rows.column("headers").to_pylist()
-        headers = [tuple((one["key"], one["value"]) for one in some or ()) for some in found]
+        header_lists = rows.column("headers").to_pylist()
+        headers = [
+            tuple((header["key"], header["value"]) for header in headers_of_record or ())
+            for headers_of_record in header_lists
+        ]
     keys, values = rows.column("key").to_pylist(), rows.column("value").to_pylist()
     return [Output(topic, *row) for row in zip(keys, values, times, headers, strict=True)]
 
@@ -237,7 +248,7 @@ def test_what_has_no_column_form_runs_record_by_record() -> None:
 
     def own_table(builder: StreamsBuilder) -> None:
         stream = builder.stream("in")
-        stream.join(stream.to_table(), lambda one, _: one).to("out")
+        stream.join(stream.to_table(), lambda value, _: value).to("out")
 
     def old_values(builder: StreamsBuilder) -> None:
         counts = builder.stream("in").group_by_key().count()
@@ -254,7 +265,7 @@ def test_what_has_no_column_form_runs_record_by_record() -> None:
 
 def test_a_handler_for_production_sees_single_records() -> None:
     class Skipping(ProductionExceptionHandler):
-        """Serialization errors of a sink are its business."""
+        """Handles serialization errors of sinks."""
 
     topology = topology_of(counted_text)
     handlers = Handlers.from_properties({"production.exception.handler": Skipping})
@@ -304,6 +315,63 @@ def test_a_value_that_does_not_fit_its_serde_is_named() -> None:
     assert form is not None
     with pytest.raises(Exception, match="The long serde cannot write 'b'"):
         form.process([Input("in", 0, batch_of("in", [InputRecord(b"a", b"b", 1)]))])
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.int64(), [1, 2]),
+        (pa.int64(), [1, None]),
+        (pa.bool_(), [True, None]),
+        (pa.string(), ["a", None]),
+        (pa.binary(), [b"a", None]),
+        (pa.list_(pa.int64()), [[1, 2], []]),
+        (pa.list_(pa.list_(pa.string())), [[["a"], []], None]),
+        (pa.timestamp("us", tz="UTC"), [datetime(2026, 1, 2, tzinfo=UTC)]),
+        (pa.timestamp("ns", tz="UTC"), [datetime(2026, 1, 2, tzinfo=UTC)]),
+    ],
+    ids=str,
+)
+def test_values_of_arrays_are_those_of_single_records(kind: pa.DataType, values: list[Any]) -> None:
+    array = pa.array(values, kind)
+    # `repr`: 1 and 1.0, or a list and an array, are not the same.
+    assert repr(Column(array=array).values) == repr([value.as_py() for value in array])
+
+
+def test_a_column_function_gets_text_if_all_values_are_none() -> None:
+    def emptied(builder: StreamsBuilder) -> None:
+        text_stream(builder).map_values(lambda _: None).map_values(upper).to("out", Produced.with_(TEXT, TEXT))
+
+    topology = topology_of(emptied)
+    form = column_task(topology, tuple(topology.nodes), new_task(topology))
+    assert form is not None
+    ((topic, rows),) = form.process([Input("in", 0, batch_of("in", [InputRecord(b"a", b"b", 1)]))])
+    assert outputs_of(topic, rows) == [Output("out", b"a", None, 1, ())]
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("filter", []), ("map_values", [Output("out", b"a", None, 1, ())])],
+)
+def test_a_column_function_of_numbers_takes_a_batch_of_deletions(kind: str, expected: list[Output]) -> None:
+    def of_numbers(builder: StreamsBuilder) -> None:
+        stream = builder.stream("in", Consumed.with_(TEXT, LONG))
+        if kind == "filter":
+            stream = stream.filter(columns(lambda _, value: pc.greater(value, 5)))
+        else:
+            stream = stream.map_values(columns(lambda value: pc.add(value, 1)))
+        stream.to("out", Produced.with_(TEXT, LONG))
+
+    topology = topology_of(of_numbers)
+    task = new_task(topology)
+    form = column_task(topology, tuple(topology.nodes), task)
+    assert form is not None
+    deletion = InputRecord(b"a", None, 1)
+    outputs = form.process([Input("in", 0, batch_of("in", [deletion]))])
+    assert [output for topic, rows in outputs for output in outputs_of(topic, rows)] == expected
+    collected: list[Output] = []
+    by_records(task, [("in", [deletion])], collected, {})
+    assert collected == expected
 
 
 def test_column_functions_work_in_the_test_driver() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from ottla.serdes import plain_serde
 from ottla.streams import (
+    BufferConfig,
     Consumed,
     Grouped,
     Materialized,
@@ -21,6 +22,7 @@ from ottla.streams import (
     Stores,
     StreamsBuilder,
     StreamsError,
+    Suppressed,
     TestRecord,
     TopologyTestDriver,
     ValueAndTimestamp,
@@ -51,6 +53,15 @@ def test_words_are_counted() -> None:
         ]
         assert driver.get_state_store("counts").get("hello") == ValueAndTimestamp(2, 5)
         assert counts.is_empty()
+
+
+def test_an_empty_store_is_a_store() -> None:
+    builder = StreamsBuilder()
+    wait = Suppressed.until_time_limit(timedelta(seconds=1), BufferConfig.unbounded()).with_name("wait")
+    builder.table("a", Consumed.with_(TEXT, TEXT)).suppress(wait).to_stream().to("b")
+    with TopologyTestDriver(builder.build()) as driver:
+        (name,) = (name for name in driver.get_all_state_stores() if name.startswith("wait"))
+        assert len(driver.get_state_store(name)) == 0
 
 
 def test_bytes_are_the_default() -> None:
@@ -89,7 +100,7 @@ def test_a_pattern_reads_all_topics_that_match() -> None:
 
 
 class Remembering(Processor):
-    """Forwards what a key had before, and all keys once in 10 ms of stream time."""
+    """Forwards the previous value of a key, and all keys every 10 ms of stream time."""
 
     def init(self, context: ProcessorContext) -> None:
         super().init(context)

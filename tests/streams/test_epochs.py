@@ -24,24 +24,24 @@ from tests.streams.live import Live, eventually
 
 
 class Line(Control):
-    """A line to an application that keeps what it is told."""
+    """A control line that records the reported states."""
 
     def __init__(self) -> None:
         super().__init__(ControlAddress("127.0.0.1", 0, ""))
-        self.told: list[str] = []
+        self.states: list[str] = []
 
     def report(self, content: dict[str, Any]) -> None:
-        self.told.append(content["state"])
+        self.states.append(content["state"])
 
 
 def test_the_time_of_an_epoch_begins_when_the_tasks_run() -> None:
     async def run() -> list[bool]:
         epoch = Epoch(Line(), 0.0)
-        found = [epoch.is_stopped]
+        was_stopped = [epoch.is_stopped]
         for state in ("rebalancing", "running", "rebalancing"):
             epoch.report({"state": state})
-            found.append(epoch.is_stopped)
-        return found
+            was_stopped.append(epoch.is_stopped)
+        return was_stopped
 
     assert asyncio.run(run()) == [False, False, True, True]
 
@@ -52,7 +52,7 @@ def test_a_worker_in_an_epoch_does_not_tell_its_end_before_it_has_left_the_group
         epoch = Epoch(line, 10.0)
         for state in ("rebalancing", "running", "stopped"):
             epoch.report({"state": state})
-        return line.told
+        return line.states
 
     assert asyncio.run(run()) == ["rebalancing", "running"]
 
@@ -88,18 +88,18 @@ def test_no_worker_ends_its_epoch_while_another_restores() -> None:
         hold = EpochHold(server)
         lines = [Control(server.address) for _ in range(3)]
         epochs = [Epoch(line, 0.0) for line in lines]
-        told = 0
-        found = []
+        report_count = 0
+        was_stopped = []
 
         async def tell(worker: int, state: str) -> None:
-            nonlocal told
+            nonlocal report_count
             epochs[worker].report({"worker": worker, "state": state})
-            told += 1
-            await until(lambda: len(reports) == told)
+            report_count += 1
+            await until(lambda: len(reports) == report_count)
 
         async def look(*, is_held: bool) -> None:
             await until(lambda: all(line.is_held is is_held for line in lines[:2]))
-            found.append([epoch.is_stopped for epoch in epochs[:2]])
+            was_stopped.append([epoch.is_stopped for epoch in epochs[:2]])
 
         for line in lines[:2]:
             await line.open()
@@ -107,7 +107,7 @@ def test_no_worker_ends_its_epoch_while_another_restores() -> None:
         await tell(1, "rebalancing")
         await tell(0, "running")
         await look(is_held=True)
-        # A worker that connects later hears of the hold as well.
+        # A worker that connects later receives the hold as well.
         await lines[2].open()
         await until(lambda: lines[2].is_held)
         await tell(1, "running")
@@ -120,13 +120,13 @@ def test_no_worker_ends_its_epoch_while_another_restores() -> None:
         for line in lines:
             await line.close()
         server.close()
-        return found
+        return was_stopped
 
     assert asyncio.run(run()) == [[False, False], [True, True], [False, False], [True, True]]
 
 
 def test_a_worker_that_ended_its_epoch_holds_the_others_no_longer() -> None:
-    """It may end between the report of a rebalance and the hold, and does not report again before the next epoch."""
+    """The worker may end between its report of a rebalance and the hold, and reports nothing before the next epoch."""
     orders: list[str] = []
 
     class Server(ControlServer):
@@ -157,13 +157,13 @@ def test_the_time_of_an_epoch_begins_again_when_it_is_released() -> None:
         epoch = Epoch(line, 10.0)
         loop = asyncio.get_running_loop()
         epoch.report({"state": "running"})
-        found = []
-        # The last worker was ready five seconds, and twenty seconds, ago; this one runs for a minute.
+        was_stopped = []
+        # This worker has run for a minute; the last worker became ready five or twenty seconds ago.
         epoch._begun = loop.time() - 60
         for seconds in (5.0, 20.0):
             line.released_at = loop.time() - seconds
-            found.append(epoch.is_stopped)
-        return found
+            was_stopped.append(epoch.is_stopped)
+        return was_stopped
 
     assert asyncio.run(run()) == [False, True]
 
@@ -201,8 +201,8 @@ class Workers:
             self.reports.append(report)
 
     def running_reports(self, task_id: str) -> int:
-        """How often a worker has told that it runs this task, and no other."""
-        return sum(1 for one in self.reports if one.get("state") == "running" and one["tasks"] == [task_id])
+        """The number of reports of a worker that runs this task alone."""
+        return sum(1 for report in self.reports if report.get("state") == "running" and report["tasks"] == [task_id])
 
     def end(self) -> None:
         for thread in self._threads:
@@ -216,7 +216,7 @@ def test_a_worker_processes_records_while_another_one_restores(monkeypatch: pyte
     may_open, open_tasks = threading.Event(), TaskOpener.open
 
     async def open_later(self: TaskOpener, planned: Sequence[PlannedTask]) -> list[ActiveTask]:
-        while any(one.task_id == "0_1" for one in planned) and not may_open.is_set():
+        while any(planned_task.task_id == "0_1" for planned_task in planned) and not may_open.is_set():
             await asyncio.sleep(0.01)
         return await open_tasks(self, planned)
 

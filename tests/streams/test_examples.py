@@ -96,10 +96,10 @@ def test_errors_and_other_lines_are_split() -> None:
 
 
 def test_a_service_is_asked_once_in_five_minutes_for_a_key() -> None:
-    asked: list[str] = []
+    asked_keys: list[str] = []
 
     def ask(key: str) -> str:
-        asked.append(key)
+        asked_keys.append(key)
         return f"owner of {key}"
 
     driver = TopologyTestDriver(lookup.build("readings", "owned", ask))
@@ -108,7 +108,7 @@ def test_a_service_is_asked_once_in_five_minutes_for_a_key() -> None:
         readings.pipe_input(key, 1)
     driver.advance_wall_clock_time(lookup.FRESH_MS + 1)
     readings.pipe_input("a", 2)
-    assert asked == ["a", "b", "a"]
+    assert asked_keys == ["a", "b", "a"]
     results = driver.create_output_topic("owned", TEXT, JSON).read_key_values()
     assert results[-1] == ("a", {"value": 2, "owner": "owner of a"})
     assert len(results) == 4

@@ -32,7 +32,7 @@ LETTERS = "errors.dead.letter.queue.topic.name"
 
 
 def driver_of(function: Callable[[int], Any], **properties: Any) -> TopologyTestDriver:
-    """Numbers in, text out; each number also as it came, to a second topic."""
+    """Reads numbers and writes text; writes each number unchanged to a second topic, too."""
     builder = StreamsBuilder()
     stream = builder.stream("in", Consumed.with_(TEXT, NUMBER))
     stream.map_values(function).to("out", Produced.with_(TEXT, TEXT))
@@ -96,13 +96,16 @@ def test_dead_letters_are_source_records_with_kafkas_headers() -> None:
     driver.pipe("in", b"k", b"abc", 7, (("trace", b"1"),))
     driver.pipe("in", b"k", b"\0\0\0\0", 8)
     letters = driver.create_output_topic("letters").read_records()
-    assert [(one.key, one.value, one.timestamp) for one in letters] == [(b"k", b"abc", 7), (b"k", b"\0\0\0\0", 8)]
+    assert [(letter.key, letter.value, letter.timestamp) for letter in letters] == [
+        (b"k", b"abc", 7),
+        (b"k", b"\0\0\0\0", 8),
+    ]
     names = ["exception", "message", "stacktrace", "topic", "partition", "offset"]
     assert [name for name, _ in letters[0].headers] == [f"__streams.errors.{name}" for name in names]
-    found = {name.removeprefix("__streams.errors."): content for name, content in letters[1].headers}
-    assert found["exception"].startswith(b"builtins.ZeroDivisionError: ")
-    assert b"in invert" in found["stacktrace"]
-    assert (found["topic"], found["partition"], found["offset"]) == (b"in", b"0", b"1")
+    error_headers = {name.removeprefix("__streams.errors."): content for name, content in letters[1].headers}
+    assert error_headers["exception"].startswith(b"builtins.ZeroDivisionError: ")
+    assert b"in invert" in error_headers["stacktrace"]
+    assert (error_headers["topic"], error_headers["partition"], error_headers["offset"]) == (b"in", b"0", b"1")
 
 
 class Continue(ProductionExceptionHandler):

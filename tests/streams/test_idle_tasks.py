@@ -33,10 +33,10 @@ def rows(*times: int, first: int = 0) -> pa.RecordBatch:
 
 
 def taken(waiting: WaitingRows, now_ms: int = 0, **lags: int | None) -> dict[str, list[int]]:
-    found = waiting.take(now_ms, lambda place: lags.get(place.topic, 0))
+    runs = waiting.take(now_ms, lambda place: lags.get(place.topic, 0))
     times: dict[str, list[int]] = {}
-    for place, some in found:
-        times[place.topic] = [value // 1000 for value in some.column("timestamp").cast(pa.int64()).to_pylist()]
+    for place, batch in runs:
+        times[place.topic] = [value // 1000 for value in batch.column("timestamp").cast(pa.int64()).to_pylist()]
     return times
 
 
@@ -113,16 +113,16 @@ def settings(live: Live, **more: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def live() -> Iterator[Live]:
-    """With a backlog: a row after every tenth event. Its topics have batches of a few records."""
+    """A cluster with a backlog: a row after every tenth event. Its topics have batches of a few records."""
     with cluster() as running:
-        found = Live(running.bootstrap)
-        found.create("left", "right", "out", partitions=1)
+        live_cluster = Live(running.bootstrap)
+        live_cluster.create("left", "right", "out", partitions=1)
         begin = int(time.time()) * 1000
         rows = [(begin + number * 10, f"{number}" + "." * 200) for number in range(0, ROUNDS, 10)]
-        write(found, "right", rows)
-        write(found, "left", [(begin + 5 + number * 10, str(number)) for number in range(ROUNDS)])
-        yield found
-        found.close()
+        write(live_cluster, "right", rows)
+        write(live_cluster, "left", [(begin + 5 + number * 10, str(number)) for number in range(ROUNDS)])
+        yield live_cluster
+        live_cluster.close()
 
 
 WANTED = [f"{number}:{number // 10 * 10}" for number in range(ROUNDS)]
@@ -150,7 +150,7 @@ def test_kafka_streams_joins_the_backlog_alike(live: Live, tmp_path: Path) -> No
 
 
 def write(live: Live, topic: str, values: list[tuple[int, str]]) -> None:
-    """In small batches."""
+    """Writes in small batches."""
     with BlockingProducer({"bootstrap.servers": live.bootstrap, "batch.size": 300, "linger.ms": 5}) as producer:
         for timestamp_ms, value in values:
             producer.send(topic, value.encode(), b"k", timestamp_ms=timestamp_ms)

@@ -73,18 +73,18 @@ def test_java_and_ottla_take_turns_with_one_state(tmp_path: Path) -> None:
                 eventually(lambda wanted=written: len(live.read("counts")) >= wanted, 120)
                 process.terminate()
                 process.wait(60)
-                # Java's commits tell the time of a partition, and ours are read by Java.
+                # Commits of Java contain the time of a partition, and Java reads that of our commits.
                 committed = live.admin.call(lambda admin: admin.groups.offsets("counting"))
                 assert max(decode_metadata(entry.metadata).partition_time for entry in committed.values()) > 0
             else:
                 application = ours(live)
-                assert sum(one["restored"] for one in application.statistics().values()) > 0
+                assert sum(report["restored"] for report in application.statistics().values()) > 0
                 eventually(lambda wanted=written: len(live.read("counts")) >= wanted)
                 assert application.close()
         seen: dict[str, list[int]] = {}
         for key, value in live.read("counts"):
             assert value is not None
             seen.setdefault(key, []).append(int(value))
-        each = written // KEYS
-        assert seen == {f"counted-{number}": list(range(1, each + 1)) for number in range(KEYS)}
+        events_per_key = written // KEYS
+        assert seen == {f"counted-{number}": list(range(1, events_per_key + 1)) for number in range(KEYS)}
         live.close()

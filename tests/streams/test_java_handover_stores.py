@@ -63,21 +63,33 @@ def topology_of(kind: str) -> Topology:
     """The topologies of `HandoverStreams.java`."""
     builder = StreamsBuilder()
     texts, out = Consumed.with_(TEXT, TEXT), Produced.with_(TEXT, TEXT)
-    kept = Materialized.with_(TEXT, TEXT)
+    store = Materialized.with_(TEXT, TEXT)
     if kind == "foreign-keys":
         rows, others = builder.table("left", texts), builder.table("right", texts)
-        joined = rows.join(others, lambda value: value[0], lambda one, other: f"{one}+{other}", materialized=kept)
+        joined = rows.join(
+            others,
+            lambda value: value[0],
+            lambda left_value, right_value: f"{left_value}+{right_value}",
+            materialized=store,
+        )
         joined.to_stream().to("out", out)
         return builder.build()
     left = builder.stream("left", texts)
     if kind == "joins":
         windows = JoinWindows.of_time_difference_and_grace(30_000, MINUTE)
         streams = StreamJoined.with_(TEXT, TEXT, TEXT)
-        left.join(builder.stream("right", texts), lambda one, other: f"{one}+{other}", windows, streams).to("out", out)
+        left.join(
+            builder.stream("right", texts),
+            lambda left_value, right_value: f"{left_value}+{right_value}",
+            windows,
+            streams,
+        ).to("out", out)
         return builder.build()
     session = SessionWindows.of_inactivity_gap_and_grace(5_000, MINUTE)
     chosen = session if kind == "sessions" else TimeWindows.of_size_and_grace(10_000, MINUTE)
-    left.group_by_key().windowed_by(chosen).reduce(lambda one, other: one + other, kept).to_stream(named).to("out", out)
+    left.group_by_key().windowed_by(chosen).reduce(lambda aggregate, value: aggregate + value, store).to_stream(
+        named
+    ).to("out", out)
     return builder.build()
 
 
@@ -97,13 +109,13 @@ def java(live: Live, kind: str, directory: Path) -> subprocess.Popen[bytes]:
 
 
 def by_key(records: list[tuple[str, str | None]]) -> dict[str, list[str | None]]:
-    found: dict[str, list[str | None]] = {}
+    values: dict[str, list[str | None]] = {}
     for key, value in records:
-        found.setdefault(key, []).append(value)
-    return found
+        values.setdefault(key, []).append(value)
+    return values
 
 
-# One of them in `make test`; the others take as long and go the same way.
+# `make test` runs one kind; the other kinds take as long and work alike.
 KINDS = [pytest.param(kind, marks=() if kind == "foreign-keys" else pytest.mark.faults) for kind in TURNS]
 
 
@@ -147,6 +159,6 @@ def run_turn(live: Live, kind: str, directory: Path, wanted: int, *, is_java: bo
     application = Application(topology_of(kind), settings, runs_on="threads")
     application.start()
     application.wait_running(60)
-    assert sum(one["restored"] for one in application.statistics().values()) > 0
+    assert sum(report["restored"] for report in application.statistics().values()) > 0
     eventually(is_done, 60)
     assert application.close()

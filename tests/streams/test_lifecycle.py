@@ -73,7 +73,7 @@ def mapping(name: str, function: Any) -> Topology:
 
 
 class Fragile:
-    """Fails at the word `bad`, for the first `times`."""
+    """Fails at the word `bad`, the first `times` times."""
 
     def __init__(self, times: int) -> None:
         self.times = times
@@ -104,7 +104,7 @@ def test_an_error_ends_the_instance_and_says_where(live: Live, name: str) -> Non
     assert any(f"Task 0_0, {name}-in-0, offsets " in note for note in caught.value.__notes__)
     eventually(lambda: application.state is State.ERROR)
     assert states[-2:] == [State.PENDING_ERROR, State.ERROR]
-    # What was not committed is not seen, and the group is empty for the next instance.
+    # Uncommitted results are not visible, and the group has no member when the next instance starts.
     assert live.admin.call(lambda admin: admin.groups.describe([name]))[name].members == ()
 
 
@@ -159,16 +159,16 @@ def test_one_instance_can_end_all_of_them(live: Live, name: str) -> None:
     live.create(f"{name}-in", f"{name}-out", partitions=2)
     fragile, sound = mapping(name, Fragile(1)), mapping(name, Fragile(0))
     first, second = started(live, fragile, name), started(live, sound, name)
-    for one in (first, second):
-        one.set_uncaught_exception_handler(lambda _: UncaughtExceptionResponse.SHUTDOWN_APPLICATION)
+    for application in (first, second):
+        application.set_uncaught_exception_handler(lambda _: UncaughtExceptionResponse.SHUTDOWN_APPLICATION)
     # Enough keys for a record in the partition of the fragile instance.
     live.write(f"{name}-in", [(f"k{number}", "bad") for number in range(16)])
     failures = []
-    for one in (first, second):
+    for application in (first, second):
         with pytest.raises((ValueError, StreamsError)) as caught:
-            one.wait(60)
+            application.wait(60)
         failures.append(str(caught.value))
-        eventually(lambda one=one: one.state is State.ERROR)
+        eventually(lambda application=application: application.state is State.ERROR)
     assert any("asked all instances to end" in text for text in failures)
     assert "a bad word" in failures
 
@@ -223,9 +223,9 @@ def test_rates_cover_at_least_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
         # 60 polls in every minute, all of them at its end.
         polls = 60 * (second // 60)
         history.add({"worker": 0, "state": "running", "measures": {**measures, "polls": polls}})
-        found = {one.name: one.value for one in history.metrics("c", "RUNNING", 0)}
-        assert float(found["poll-rate"]) <= 2.0
-    assert found["poll-total"] == 180
+        rates = {metric.name: metric.value for metric in history.metrics("c", "RUNNING", 0)}
+        assert float(rates["poll-rate"]) <= 2.0
+    assert rates["poll-total"] == 180
 
 
 def test_metrics_have_kafka_streams_names(live: Live, name: str) -> None:
@@ -243,29 +243,29 @@ def test_metrics_have_kafka_streams_names(live: Live, name: str) -> None:
     live.write(f"{name}-in", [("k", "good"), ("k", "bad"), ("j", "good")])
     eventually(lambda: figures(application).get("process-total") == 3)
     eventually(lambda: figures(application, "stream-task-metrics").get("records-lag") == 0)
-    found = figures(application)
-    assert found["commit-total"] >= 1
-    assert found["task-created-total"] == 2
-    assert found["commit-latency-avg"] > 0
+    totals = figures(application)
+    assert totals["commit-total"] >= 1
+    assert totals["task-created-total"] == 2
+    assert totals["commit-latency-avg"] > 0
     assert figures(application, "stream-metrics")["alive-stream-threads"] == 1
     assert figures(application, "stream-task-metrics")["dropped-records-total"] == 1
     with urllib.request.urlopen(f"http://127.0.0.1:{application.metrics_port}/metrics") as answer:
         text = answer.read().decode()
     assert f'kafka_streams_stream_thread_metrics_process_total{{thread_id="{name}-StreamThread-1"}} 3' in text
     assert f'kafka_streams_stream_metrics_state{{client_id="{name}",state="RUNNING"}} 1' in text
-    told = {(metric.group, metric.name) for metric in application.metrics()}
-    assert told == set(METRICS)
+    reported = {(metric.group, metric.name) for metric in application.metrics()}
+    assert reported == set(METRICS)
     assert application.close()
 
 
 def figures(application: Application, group: str = "stream-thread-metrics") -> dict[str, Any]:
     """The sum of a metric over all of its tags; text as it is."""
-    found: dict[str, Any] = {}
+    sums: dict[str, Any] = {}
     for metric in application.metrics():
         if metric.group == group:
-            before = found.get(metric.name)
-            found[metric.name] = metric.value if before is None else before + metric.value
-    return found
+            before = sums.get(metric.name)
+            sums[metric.name] = metric.value if before is None else before + metric.value
+    return sums
 
 
 def test_the_example_answers_for_balances(live: Live, name: str) -> None:

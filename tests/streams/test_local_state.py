@@ -1,4 +1,4 @@
-"""State on disk: tables with positions, local commits, locks, and what is not trusted."""
+"""State on disk: tables with positions, local commits, locks, and state that is discarded."""
 
 from __future__ import annotations
 
@@ -84,9 +84,11 @@ def test_a_persistent_map_answers_as_one_in_memory(directory: StateDirectory, se
         else:
             first, last = (random.choice([None, *keys]) for _ in range(2))
             for reverse in (False, True):
-                found = list(persistent.range(first, last, reverse=reverse))
-                assert found == plain.range(first, last, reverse=reverse), step
-            assert list(persistent.prefix(key)) == plain.prefix(key)
+                rows = list(persistent.range(first, last, reverse=reverse))
+                assert rows == list(plain.range(first, last, reverse=reverse)), step
+            assert list(persistent.prefix(key)) == list(plain.prefix(key))
+            for rows_of in (persistent, plain):
+                assert dict(row for page in rows_of.pages(7) for row in page) == dict(plain.range())
         assert persistent.get(key) == plain.get(key)
         assert len(persistent) == len(plain)
     state.close()
@@ -156,13 +158,13 @@ def test_a_table_grows_while_it_is_read(directory: StateDirectory, monkeypatch: 
     before = {b"%04d" % number: b"x" * 100 for number in range(1_000)}
     commit(state, dict(before))
     forward, backward, unread = iter(table.scan()), iter(table.scan(reverse=True)), table.scan()
-    found = [next(forward)]
+    rows = [next(forward)]
     next(backward)
     assert table.prefix(b"0007") == [(b"0007", b"x" * 100)]
     for number in range(5):
         commit(state, {b"%04d" % key: b"y" * 1_000 for key in range(number, 3_000)})
     assert table.prefix(b"0007") == [(b"0007", b"y" * 1_000)]
-    assert dict([*found, *forward]) == before
+    assert dict([*rows, *forward]) == before
     assert len(list(backward)) == 999
     assert len(list(unread)) == 3_000
     state.close()
@@ -292,7 +294,7 @@ def test_a_store_that_is_being_restored_is_not_written_with_an_old_position(tmp_
 
 
 class OneProducer:
-    """Each batch is delivered at once, at offset 41 and behind."""
+    """Acknowledges every batch at once, with offsets from 41 on."""
 
     def __init__(self) -> None:
         self.next_offset = 41
@@ -301,10 +303,10 @@ class OneProducer:
         return 1
 
     async def send_encoded(self, _: TopicPartition, records: EncodedRecords) -> asyncio.Future[tuple[int, int]]:
-        found: asyncio.Future[tuple[int, int]] = asyncio.get_running_loop().create_future()
-        found.set_result((self.next_offset, 0))
+        delivery: asyncio.Future[tuple[int, int]] = asyncio.get_running_loop().create_future()
+        delivery.set_result((self.next_offset, 0))
         self.next_offset += records.record_count
-        return found
+        return delivery
 
 
 def test_positions_of_changelogs_are_told_once() -> None:

@@ -41,7 +41,7 @@ def joining(name: str, consumed: Consumed) -> Any:
     builder = StreamsBuilder()
     table = builder.table(f"{name}-table", consumed)
     joined = builder.stream(f"{name}-in", consumed).left_join(
-        table, lambda one, other: f"{one} {other}", Joined.with_(TEXT, TEXT, TEXT)
+        table, lambda value, row: f"{value} {row}", Joined.with_(TEXT, TEXT, TEXT)
     )
     joined.to(f"{name}-out", Produced.with_(TEXT, TEXT))
     return builder.build()
@@ -49,18 +49,18 @@ def joining(name: str, consumed: Consumed) -> Any:
 
 @pytest.fixture
 def failures(monkeypatch: pytest.MonkeyPatch) -> list[Worker | None]:
-    """As many steps of workers fail as there are entries."""
-    left: list[Worker | None] = []
+    """The next steps of workers fail: one step for each entry of this list."""
+    failures_left: list[Worker | None] = []
     step = Worker._step
 
     async def step_or_fail(worker: Worker, report: Any) -> None:
-        if left:
-            left.pop()
+        if failures_left:
+            failures_left.pop()
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "a broker restarts")
         await step(worker, report)
 
     monkeypatch.setattr(Worker, "_step", step_or_fail)
-    return left
+    return failures_left
 
 
 # The first offset.
@@ -82,7 +82,7 @@ def test_a_source_has_its_own_policy_also_after_retention(live: Live, name: str,
     application = start(live, copying(name, consumed), name, tmp_path, **{"auto.offset.reset": "latest"})
     eventually(lambda: len(live.read(f"{name}-out")) == 10)
     assert application.close()
-    # Retention removes what it has not read yet.
+    # Retention removes records that the application has not read yet.
     live.write(f"{name}-in", [(f"b{number}", "x") for number in range(10)])
     live.admin.call(lambda admin: admin.offsets.delete_records({place: 15}))
     application = start(live, copying(name, consumed), name, tmp_path, **{"auto.offset.reset": "latest"})
@@ -91,7 +91,7 @@ def test_a_source_has_its_own_policy_also_after_retention(live: Live, name: str,
 
 
 def test_a_committed_offset_behind_the_end_of_the_log(live: Live, name: str, tmp_path: Path) -> None:
-    """Records were lost, or the topic was made again."""
+    """Records were lost, or the topic was deleted and created again."""
     live.create(f"{name}-in", f"{name}-out", partitions=1)
     live.write(f"{name}-in", [(f"k{number}", "x") for number in range(10)])
     live.admin.call(lambda admin: admin.groups.alter_offsets(name, {TopicPartition(f"{name}-in", 0): 100}))
@@ -134,11 +134,11 @@ def test_a_join_does_not_wait_for_an_empty_partition_after_a_failure(
 
 
 def test_the_end_of_an_empty_partition_is_known_after_a_seek(live: Live, name: str) -> None:
-    """The response to the fetch before the seek is the only one that tells it."""
+    """Only the response to the fetch before the seek contains the end."""
     live.create(f"{name}-in", partitions=1)
     place = TopicPartition(f"{name}-in", 0)
 
-    async def whole() -> None:
+    async def scenario() -> None:
         cluster = Cluster(ClientSettings(bootstrap_servers=parse_bootstrap(live.bootstrap)))
         async with Consumer(cluster, ConsumerSettings(auto_offset_reset="earliest", read_committed=True)) as consumer:
             await consumer.assign([place])
@@ -151,7 +151,7 @@ def test_the_end_of_an_empty_partition_is_known_after_a_seek(live: Live, name: s
             assert consumer.lag(place) == 0
         await cluster.close()
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 # Failures.
@@ -160,7 +160,7 @@ def test_the_end_of_an_empty_partition_is_known_after_a_seek(live: Live, name: s
 def test_an_idle_application_forgets_a_failure_that_is_over(
     live: Live, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failures: list[Worker | None]
 ) -> None:
-    """Two of them far apart are not one that lasts longer than task.timeout.ms."""
+    """Two failures far apart are not a single failure that lasts longer than task.timeout.ms."""
     seen: list[Worker] = []
     step = Worker._step
 
@@ -201,7 +201,11 @@ def test_repartition_records_are_deleted_only_up_to_committed_offsets(
         refused_before = refusals
         live.write(f"{name}-in", [(None, "a b c")])
         eventually(lambda: total(live, f"{name}-out") == 6 and refusals > refused_before + 1)
-        (topic,) = [one for one in live.topics() if one.startswith(f"{name}-") and one.endswith("repartition")]
+        (topic,) = [
+            topic_name
+            for topic_name in live.topics()
+            if topic_name.startswith(f"{name}-") and topic_name.endswith("repartition")
+        ]
         place = TopicPartition(topic, 0)
         first = live.admin.call(lambda admin: admin.offsets.numbers([place], EARLIEST))[place]
         committed = live.admin.call(lambda admin: admin.groups.offsets(name))
@@ -212,7 +216,7 @@ def test_repartition_records_are_deleted_only_up_to_committed_offsets(
 def test_members_of_an_instance_with_a_longer_name_stay(live: Live, name: str, tmp_path: Path) -> None:
     live.create(f"{name}-in", f"{name}-out", partitions=1)
     application = start(live, copying(name), name, tmp_path, **{"group.instance.id": "node-b"})
-    # What the instance `node` does when it starts.
+    # The instance `node` starts with these settings.
     config = ApplicationConfig.from_properties(
         {"application.id": name, "bootstrap.servers": live.bootstrap, "group.instance.id": "node"}
     )

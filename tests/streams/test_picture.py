@@ -20,10 +20,10 @@ def titles(picture: str) -> list[str]:
 
 
 def test_a_picture_has_topics_processors_and_stores() -> None:
-    found = titles(word_count("lines", "<counts>").to_svg())
-    assert {"lines", "<counts>", "CountStore", "CountStore-repartition", "KSTREAM-AGGREGATE"} <= set(found)
+    texts = titles(word_count("lines", "<counts>").to_svg())
+    assert {"lines", "<counts>", "CountStore", "CountStore-repartition", "KSTREAM-AGGREGATE"} <= set(texts)
     # Written by one sub-topology and read by another.
-    assert found.count("CountStore-repartition") == 2
+    assert texts.count("CountStore-repartition") == 2
 
 
 @pytest.mark.parametrize("operator", OPERATORS)
@@ -33,9 +33,9 @@ def test_every_topology_can_be_drawn_and_no_boxes_overlap(operator: str) -> None
     root = ElementTree.fromstring(topology.to_svg())
     width, height = float(root.get("width", 0)), float(root.get("height", 0))
     boxes = [
-        tuple(float(one.get(name, 0)) for name in ("x", "y", "width", "height"))
+        tuple(float(box.get(name, 0)) for name in ("x", "y", "width", "height"))
         for group in root.iter(f"{SVG}g")
-        for one in group.iter(f"{SVG}rect")
+        for box in group.iter(f"{SVG}rect")
     ]
     sinks = sum(isinstance(node, SinkNode) for node in topology.nodes.values())
     assert len(boxes) >= len(topology.nodes) + sinks

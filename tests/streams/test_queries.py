@@ -37,8 +37,8 @@ NAMES = [f"k{number}" for number in range(12)]
 
 
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
 
 
 def build() -> Any:
@@ -59,8 +59,8 @@ def build() -> Any:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Live, list[Application], list[str]]]:
-    with cluster() as found:
-        live = Live(found.bootstrap)
+    with cluster() as kafka:
+        live = Live(kafka.bootstrap)
         live.create("in", "rows", "world", partitions=3)
         for time in (10, 20, 130):
             live.write("in", [(name, "x") for name in NAMES], timestamp_ms=time)
@@ -73,11 +73,11 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Live, li
             hosts.append(f"127.0.0.1:{free_port()}")
             applications.append(start(live, directory, hosts[-1]))
         for application in applications:
-            eventually(lambda one=application: len(one.statistics()[0]["tasks"]) == 3)
+            eventually(lambda instance=application: len(instance.statistics()[0]["tasks"]) == 3)
         eventually(lambda: live.lag("queried") == 0)
-        # Both know of each other after the same rebalance.
+        # Both instances know each other after the same rebalance.
         for application in applications:
-            eventually(lambda one=application: {host.host for host in one.all_metadata()} == set(hosts))
+            eventually(lambda instance=application: {host.host for host in instance.all_metadata()} == set(hosts))
         yield live, applications, hosts
         for application in applications:
             application.close()
@@ -124,9 +124,13 @@ def test_every_instance_answers_for_every_key(running: Any) -> None:
         assert metadata.active_host in hosts
         assert metadata.standby_hosts == ()
     owned = {
-        one.host: [place for place in one.active if place[0] == "counts"] for one in applications[0].all_metadata()
+        host.host: [place for place in host.active if place[0] == "counts"] for host in applications[0].all_metadata()
     }
-    assert sorted(place for some in owned.values() for place in some) == [("counts", 0), ("counts", 1), ("counts", 2)]
+    assert sorted(place for places in owned.values() for place in places) == [
+        ("counts", 0),
+        ("counts", 1),
+        ("counts", 2),
+    ]
 
 
 def test_windows_sessions_versions_and_global_stores(running: Any) -> None:
@@ -167,10 +171,10 @@ def test_a_bound_is_refused_until_the_input_is_processed(running: Any) -> None:
 def test_http_answers_with_json_or_bytes(running: Any) -> None:
     _, _, hosts = running
     for host in hosts:
-        status, found = http(host, "/stores/counts/get?key=k3")
+        status, answer = http(host, "/stores/counts/get?key=k3")
         assert status == 200
-        assert [(row["key"], row["value"], row["timestamp"]) for row in found["rows"]] == [("k3", 3, 130)]
-        (about,) = found["partitions"].values()
+        assert [(row["key"], row["value"], row["timestamp"]) for row in answer["rows"]] == [("k3", 3, 130)]
+        (about,) = answer["partitions"].values()
         assert about["active"] is True
         assert about["lag"] == 0
         assert http(host, "/stores/counts/get?key=k3&format=raw") == (200, (3).to_bytes(8, "big"))
@@ -181,8 +185,8 @@ def test_http_answers_with_json_or_bytes(running: Any) -> None:
         assert http(host, "/stores")[1]["stores"] == ["counts", "everything", "history", "sessions", "windows"]
         assert http(host, "/stores/nothing/get?key=k")[0] == 404
         assert http(host, "/stores/counts/get")[0] == 400
-        status, found = http(host, "/stores/counts/range?partition=17")
-        assert (status, found["message"]) == (
+        status, answer = http(host, "/stores/counts/range?partition=17")
+        assert (status, answer["message"]) == (
             400,
             "Store counts has partitions 0 to 2; partition 17 was asked for.",
         )
@@ -197,7 +201,7 @@ def test_a_body_without_a_sensible_length_is_not_read(running: Any, length: str)
         connection.sendall(f"POST /query HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n".encode())
         connection.sendall(b"GET /stores HTTP/1.1\r\nhost: x\r\n\r\n")
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
-    # One answer, and the end of the connection.
+    # The server sends one answer and closes the connection.
     assert answer.startswith(b"HTTP/1.1 404")
     assert answer.count(b"HTTP/1.1") == 1
 
@@ -207,8 +211,8 @@ def test_without_forwarding_the_owner_is_told(running: Any) -> None:
     owner = applications[0].query_metadata_for_key("counts", "k1").active_host
     (other,) = [host for host in hosts if host != owner]
     assert http(owner, "/stores/counts/get?key=k1&forward=false")[0] == 200
-    status, found = http(other, "/stores/counts/get?key=k1&forward=false")
-    assert (status, found["owner"]) == (421, owner)
+    status, answer = http(other, "/stores/counts/get?key=k1&forward=false")
+    assert (status, answer["owner"]) == (421, owner)
 
 
 def test_stores_that_are_unknown_or_not_there_yet_are_explained(running: Any) -> None:

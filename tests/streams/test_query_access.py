@@ -91,14 +91,16 @@ def hosts(tls: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iter
             applications.append(Application(build(), settings, runs_on="threads"))
             applications[-1].start()
             applications[-1].wait_running(60)
-        found = [one.config.server for one in applications]
-        for one in applications:
-            eventually(lambda one=one: {host.host for host in one.all_metadata()} == set(found))
-            eventually(lambda one=one: len(one.statistics()[0]["tasks"]) == 2)
+        servers = [application.config.server for application in applications]
+        for application in applications:
+            eventually(
+                lambda application=application: {host.host for host in application.all_metadata()} == set(servers)
+            )
+            eventually(lambda application=application: len(application.statistics()[0]["tasks"]) == 2)
         eventually(lambda: live.lag("guarded") == 0)
-        yield found[0], found[1]
-        for one in applications:
-            one.close()
+        yield servers[0], servers[1]
+        for application in applications:
+            application.close()
         live.close()
 
 

@@ -33,7 +33,9 @@ def test_all_rows(live: Live, name: str, tmp_path: Path, monkeypatch: pytest.Mon
     assert len(list(application.store("counts").all())) == 21
     assert len(list(application.store("counts").prefix_scan(b"k"))) == 20
     assert len(list(application.store("windows").fetch_range("one", 0, 1_000_000))) == 20
-    rows = [(one.key, one.window.start) for one, _ in application.store("windows").fetch_all(0, 1_000_000)]
+    rows = [
+        (windowed.key, windowed.window.start) for windowed, _ in application.store("windows").fetch_all(0, 1_000_000)
+    ]
     assert len(rows) == len(set(rows)) == 100
     assert len(list(application.store("sessions").fetch("one"))) == 20
     assert application.close()

@@ -29,7 +29,7 @@ _numbers = itertools.count()
 
 @pytest.fixture
 def name(live: Live) -> str:
-    """Of an application with topics NAME-in, NAME-letters, and NAME-out, which takes batches of LIMIT_BYTES."""
+    """An application's name; its topics are NAME-in, NAME-letters, and NAME-out, which takes batches of LIMIT_BYTES."""
     chosen = f"refused{next(_numbers)}"
     live.create(f"{chosen}-in", f"{chosen}-letters", partitions=1)
     small = NewTopic(name=f"{chosen}-out", partitions=1, configs={"max.message.bytes": str(LIMIT_BYTES)})
@@ -51,7 +51,7 @@ class Skip(ProductionExceptionHandler):
 
 
 def topology(name: str) -> Topology:
-    """Every number becomes a text of so many letters."""
+    """Every number becomes a text with this number of letters."""
     builder = StreamsBuilder()
     stream = builder.stream(f"{name}-in", Consumed.with_(TEXT, TEXT))
     stream.map_values(lambda value: int(value) * "x").to(f"{name}-out", Produced.with_(TEXT, TEXT))
@@ -88,7 +88,7 @@ def test_a_handler_skips_a_record_that_no_batch_can_hold(live: Live, name: str, 
     assert written == [1, 2, 3] if guarantee == "exactly_once_v2" else set(written) == {1, 2, 3}
     dead = live.read(f"{name}-letters")
     assert dead == [("k", "5000"), ("k", "6000")] if guarantee == "exactly_once_v2" else len(dead) >= 2
-    assert {(one.topic, one.offset) for one in handler.seen} == {(f"{name}-in", 1), (f"{name}-in", 3)}
+    assert {(record.topic, record.offset) for record in handler.seen} == {(f"{name}-in", 1), (f"{name}-in", 3)}
     assert handler.seen[0].task_id == "0_0"
 
 

@@ -1,4 +1,4 @@
-"""`ottla streams reset`: an application begins anew, with its input from the start and without its old state."""
+"""`ottla streams reset`: an application starts over, with its input from the start and without its old state."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tests.streams.live import Live, eventually
 @pytest.fixture
 def live() -> Iterator[Live]:
     with cluster() as running:
-        found = Live(running.bootstrap)
-        yield found
-        found.close()
+        live_cluster = Live(running.bootstrap)
+        yield live_cluster
+        live_cluster.close()
 
 
 def start(live: Live) -> Application:

@@ -30,7 +30,7 @@ def new_task(entries_max: int) -> StreamTask:
 
 
 def filled(keys: str, entries_max: int) -> tuple[StreamTask, Any, list[tuple[bytes, Any]]]:
-    """A task, its store with these keys, and the changelog of that."""
+    """A task, its store with these keys, and the changelog of the store."""
     task = new_task(entries_max)
     store: Any = task.stores["s"]
     for key in keys:
@@ -39,7 +39,7 @@ def filled(keys: str, entries_max: int) -> tuple[StreamTask, Any, list[tuple[byt
 
 
 def committed(task: StreamTask) -> list[tuple[bytes, Any]]:
-    """What a commit writes: the last change of every key."""
+    """The records that a commit writes: the last change of every key."""
     last: dict[bytes, Any] = {}
     for change in task.take_outputs()[1]:
         last.pop(change.key, None)
@@ -61,7 +61,7 @@ def content(task: StreamTask) -> dict[str, str]:
 
 def test_an_lru_map_loses_nothing_by_its_restores() -> None:
     task, store, changelog = filled("ab", entries_max=2)
-    # `a` leaves, and then `b`.
+    # `a` is evicted, and then `b`.
     store.put("c", "1")
     store.put("a", "2")
     changelog += committed(task)
@@ -75,11 +75,11 @@ def test_an_lru_map_loses_nothing_by_its_restores() -> None:
 def test_the_order_of_use_in_an_lru_map_differs_from_that_of_writes() -> None:
     task, store, changelog = filled("wvx", entries_max=3)
     store.get("w")
-    # `v` leaves.
+    # `v` is evicted.
     store.put("p", "1")
     store.get("w")
     store.get("p")
-    # `x` leaves.
+    # `x` is evicted.
     store.put("v", "2")
     changelog += committed(task)
     again = restored(changelog, 3)
@@ -108,9 +108,9 @@ def test_a_part_of_a_changelog_of_which_no_row_is_needed(is_expired: bool) -> No
         for number in range(5)
     ]
     schema = pa.schema([arrow_schema(False).field(name) for name in ("key", "value", "timestamp")])
-    found = table_rows([pa.RecordBatch.from_pylist(rows, schema=schema)], store)
-    assert found is not None
-    assert [list(column) for column in found] == [[], []]
+    columns = table_rows([pa.RecordBatch.from_pylist(rows, schema=schema)], store)
+    assert columns is not None
+    assert [list(column) for column in columns] == [[], []]
 
 
 def test_a_store_is_shrunk_while_a_thread_adds_segments() -> None:

@@ -58,7 +58,7 @@ def rows_of(store: Any) -> list[Any]:
 
 
 def change(store: Any, kind: str, random: Random, now: int, count: int) -> None:
-    """The same change of every store for the same state of `random`."""
+    """Changes a store; the same state of `random` gives the same change."""
     key, value = random.choice(KEYS), random.choice([None, "v" + str(count)])
     time = max(0, now + random.randint(-40, 5))
     if kind == "sessions":
@@ -78,11 +78,11 @@ def answers(store: Any, kind: str, random: Random, now: int) -> list[Any]:
     key, first = random.choice(KEYS), now - random.randint(0, 80)
     last = first + random.randint(0, 60)
     if kind == "sessions":
-        found = [list(store.find_sessions(key, first, last)), list(store.find_ended(first, last))]
-        return [*found, store.raw_sessions(key.encode(), first), store.fetch_session(key, first, last)]
-    found = [list(store.fetch_range(key, first, last)), list(store.fetch_all(first, last))]
-    found += [list(store.fetch_key_range("a", "b", first, last)), list(store.raw_all(first, last))]
-    return found if kind == "pairs" else [*found, store.fetch(key, first - first % 5)]
+        lookups = [list(store.find_sessions(key, first, last)), list(store.find_ended(first, last))]
+        return [*lookups, store.raw_sessions(key.encode(), first), store.fetch_session(key, first, last)]
+    lookups = [list(store.fetch_range(key, first, last)), list(store.fetch_all(first, last))]
+    lookups += [list(store.fetch_key_range("a", "b", first, last)), list(store.raw_all(first, last))]
+    return lookups if kind == "pairs" else [*lookups, store.fetch(key, first - first % 5)]
 
 
 def checkpoint(store: Any) -> Checkpoint:
@@ -127,9 +127,9 @@ def test_a_store_over_a_table_answers_as_one_in_memory(kind: str, seed: int, tmp
             state.begin_commit({"s": stored.take_changes()}, {"s": checkpoint(stored)})
             state.close()
             state, stored = opened(tmp_path), new_store(SPECIFICATIONS[kind])
-            table, found = state.table("s", "kind")
-            assert found is not None
-            stored.attach(table, found.observed, found.sequence)
+            table, saved = state.table("s", "kind")
+            assert saved is not None
+            stored.attach(table, saved.observed, saved.sequence)
     assert rows_of(stored) == rows_of(plain)
     assert stored.sequence == plain.sequence
     state.close()
@@ -150,9 +150,9 @@ def test_a_changelog_goes_straight_into_the_table(kind: str, tmp_path: Path) -> 
             [{"key": key, "value": value, "timestamp": time * 1000} for key, value, time in part],
             schema=pa.schema([arrow_schema(False).field(name) for name in ("key", "value", "timestamp")]),
         )
-        found = table_rows([batch], loaded)
-        assert found is not None
-        for _ in state.load("s", *found, checkpoint(loaded)):
+        columns = table_rows([batch], loaded)
+        assert columns is not None
+        for _ in state.load("s", *columns, checkpoint(loaded)):
             pass
     assert (loaded.observed, loaded.sequence) == (applied.observed, applied.sequence)
     assert rows_of(loaded) == rows_of(applied)

@@ -25,8 +25,8 @@ def start(live: Live, directory: Path) -> Application:
     builder = StreamsBuilder()
     stream = builder.stream("in", Consumed.with_(TEXT, TEXT)).group_by_key(Grouped.with_(TEXT, TEXT))
     stream.count(Materialized.as_("counts")).to_stream().map_values(str).to("out", Produced.with_(TEXT, TEXT))
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port = found.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
     settings = {
         "application.id": "copied",
         "bootstrap.servers": live.bootstrap,
@@ -50,8 +50,12 @@ def test_a_copy_takes_over_without_a_full_restore(live: Live, tmp_path: Path, mo
     monkeypatch.setattr(local_states, "_INTERVAL_S", 0.0)
     live.create("in", "out", partitions=2)
     first, second = start(live, tmp_path / "one"), start(live, tmp_path / "two")
-    for one in (first, second):
-        eventually(lambda one=one: len(statistics(one)["tasks"]) == 1 and len(statistics(one)["standbys"]) == 1)
+    for application in (first, second):
+        eventually(
+            lambda application=application: (
+                len(statistics(application)["tasks"]) == 1 and len(statistics(application)["standbys"]) == 1
+            )
+        )
     rows = [(f"k{number % 50}", "x") for number in range(500)]
     live.write("in", rows)
     eventually(lambda: total(live, "out") == 500)

@@ -46,13 +46,13 @@ def test_a_task_goes_on_from_its_changelog_as_if_it_had_not_stopped(operator: st
     assert operator in OPERATORS
     for seed in range(30):
         case = make_case(operator, seed)
-        if any(given[0] == 1 for given in case["inputs"]) or "grace" in case["topology"][-2]:
+        if any(step[0] == 1 for step in case["inputs"]) or "grace" in case["topology"][-2]:
             continue
-        inputs = [given for given in case["inputs"] if not isinstance(given[0], int) and given[1] is not None]
+        inputs = [step for step in case["inputs"] if not isinstance(step[0], int) and step[1] is not None]
         cut = len(inputs) // 2
         first, second = Run(case), Run(case)
-        for given in inputs[:cut]:
-            first.pipe(given)
+        for step in inputs[:cut]:
+            first.pipe(step)
         second.restore_from(first)
         for store in first.task.stores:
             assert second.content(store) == first.content(store), (operator, seed, store)
@@ -63,15 +63,15 @@ def test_a_killed_task_goes_on_from_its_tables_and_the_tail_of_its_changelog(ope
     """Local commits at random, a kill, a new task from the tables and the changelog behind their positions."""
     for seed in range(8):
         case = make_case(operator, seed)
-        inputs = [given for given in case["inputs"] if not isinstance(given[0], int) and given[1] is not None]
+        inputs = [step for step in case["inputs"] if not isinstance(step[0], int) and step[1] is not None]
         random = Random(seed)
         plain, first, second = Run(case), Run(case), Run(case)
         directory = StateDirectory(tmp_path / str(seed))
         disk = Disk(directory, first)
         cut = random.randrange(1, len(inputs)) if len(inputs) > 1 else 0
-        for given in inputs[:cut]:
-            plain.pipe(given)
-            first.pipe(given)
+        for step in inputs[:cut]:
+            plain.pipe(step)
+            first.pipe(step)
             if random.random() < 0.2:
                 disk.commit()
         disk.state.abandon()
@@ -119,7 +119,7 @@ class Disk:
 
 
 class Run:
-    """A task for the whole of a case's topology, with one record at a time."""
+    """A task for the whole topology of a case; it processes one record at a time."""
 
     def __init__(self, case: dict[str, Any]) -> None:
         config = {"application.id": "oracle", "default.key.serde": TEXT, "default.value.serde": TEXT}
@@ -127,10 +127,10 @@ class Run:
         self.task = StreamTask(topology, topology.nodes, TaskSettings.from_properties(config))
         self.changelog: list[Any] = []
 
-    def pipe(self, given: list[Any]) -> None:
+    def pipe(self, record: list[Any]) -> None:
         from ottla.streams.machine import InputRecord
 
-        topic, key, value, timestamp = given
+        topic, key, value, timestamp = record
         self._enqueue(topic, InputRecord(key.encode(), None if value is None else value.encode(), timestamp))
         while self.task.run(1):
             self.task.flush()
@@ -149,16 +149,16 @@ class Run:
                 self.task.stores[change.store].restore_many([change.key], [change.value], [change.timestamp])
 
     def content(self, store: str) -> Any:
-        found = self.task.stores[store]
-        kept = ("_map", "_updates", "_times", "_records", "_observed")
-        if isinstance(found, SessionStore):
-            return list(found.find_ended(0, 1 << 60)), found.observed
-        if isinstance(found, WindowStore):
-            return list(found.all()), found.observed, found.sequence
+        state_store = self.task.stores[store]
+        names = ("_map", "_updates", "_times", "_records", "_observed")
+        if isinstance(state_store, SessionStore):
+            return list(state_store.find_ended(0, 1 << 60)), state_store.observed
+        if isinstance(state_store, WindowStore):
+            return list(state_store.all()), state_store.observed, state_store.sequence
         return {
             name: list(value.range()) if name == "_map" else value
-            for name in kept
-            if (value := getattr(found, name, None)) is not None
+            for name in names
+            if (value := getattr(state_store, name, None)) is not None
         }
 
 

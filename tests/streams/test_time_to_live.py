@@ -48,8 +48,8 @@ def test_a_row_is_gone_after_its_time() -> None:
     for key, time in [("a", 0), ("a", 999), ("b", 1_998), ("a", 500), ("c", 3_000), ("a", 3_000), ("b", 3_001)]:
         topic.pipe_input(key, "", time)
     # The late record of a is counted, but does not make its row younger.
-    found = driver.create_output_topic("out", TEXT, TEXT).read_key_values()
-    assert found == [("a", "1"), ("a", "2"), ("b", "1"), ("a", "3"), ("c", "1"), ("a", "1"), ("b", "1")]
+    counts = driver.create_output_topic("out", TEXT, TEXT).read_key_values()
+    assert counts == [("a", "1"), ("a", "2"), ("b", "1"), ("a", "3"), ("c", "1"), ("a", "1"), ("b", "1")]
     store = driver.get_state_store("counts")
     assert {key: row.value for key, row in store.all()} == {"a": 1, "b": 1, "c": 1}
     topic.pipe_input("d", "", 4_001)
@@ -131,9 +131,9 @@ def test_it_has_no_column_form() -> None:
 @pytest.fixture
 def live() -> Iterator[Live]:
     with cluster() as running:
-        found = Live(running.bootstrap)
-        yield found
-        found.close()
+        live_cluster = Live(running.bootstrap)
+        yield live_cluster
+        live_cluster.close()
 
 
 @pytest.mark.parametrize("is_lost", [True, False])

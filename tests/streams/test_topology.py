@@ -1,4 +1,4 @@
-"""What a topology refuses while it is built, and what it says."""
+"""The errors of a topology that is built wrongly, their messages, and the optimization of repartition topics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import pytest
 from ottla.streams import (
     BufferConfig,
     Consumed,
+    Grouped,
     JoinWindows,
+    KStream,
     Materialized,
     Repartitioned,
     Serdes,
@@ -21,7 +23,10 @@ from ottla.streams import (
     Topology,
     TopologyError,
     TopologyTestDriver,
+    ValueAndTimestamp,
 )
+
+TEXT, LONG = Serdes.string(), Serdes.long()
 
 
 def join_with_other_partitions(builder: StreamsBuilder) -> None:
@@ -106,3 +111,38 @@ def test_a_value_that_no_serde_fits_is_explained() -> None:
     driver = TopologyTestDriver(builder.build())
     with pytest.raises(StreamsError, match=r"cannot write 3 \(int\) to b.*Produced.with_"):
         driver.create_input_topic("a", Serdes.string(), Serdes.string()).pipe_input("k", "abc")
+
+
+def optimized(changes: Callable[[KStream], KStream], grouped: Grouped) -> Topology:
+    """Two aggregates after changes of a stream, each with a repartition topic that the optimization may merge."""
+    builder = StreamsBuilder()
+    stream = changes(builder.stream("in", Consumed.with_(TEXT, TEXT)))
+    stream.group_by_key(grouped).count(Materialized.as_("counts"))
+    stream.group_by_key(grouped).reduce(lambda _, value: value, Materialized.as_("latest"))
+    return builder.build({"topology.optimization": "all"})
+
+
+def test_a_repartition_topic_stays_behind_an_operator_that_changes_values() -> None:
+    def lengths(stream: KStream) -> KStream:
+        return stream.select_key(lambda _, value: value[0]).map_values(len)
+
+    topology = optimized(lengths, Grouped.with_(TEXT, LONG))
+    assert len(topology.internal_topics) == 2
+    with TopologyTestDriver(topology) as driver:
+        driver.create_input_topic("in", TEXT, TEXT).pipe_input("k", "abc", 1)
+        assert driver.get_state_store("counts").get("a") == ValueAndTimestamp(1, 1)
+        assert driver.get_state_store("latest").get("a") == ValueAndTimestamp(3, 1)
+
+
+def test_repartition_topics_behind_one_operator_become_one() -> None:
+    def filtered(stream: KStream) -> KStream:
+        return stream.select_key(lambda _, value: value[0]).filter(lambda _, value: len(value) > 1)
+
+    topology = optimized(filtered, Grouped.with_(TEXT, TEXT))
+    assert len(topology.internal_topics) == 1
+    with TopologyTestDriver(topology) as driver:
+        topic = driver.create_input_topic("in", TEXT, TEXT)
+        for time, value in enumerate(["abc", "a", "ad"]):
+            topic.pipe_input("k", value, time)
+        assert driver.get_state_store("counts").get("a") == ValueAndTimestamp(2, 2)
+        assert driver.get_state_store("latest").get("a") == ValueAndTimestamp("ad", 2)

@@ -21,7 +21,7 @@ class FailedProcessingError(StreamsError):
 
 
 class ShutdownRequestedError(StreamsError):
-    """Another instance of the application has asked all of them to end."""
+    """Another instance of the application has requested that all instances shut down."""
 
 
 class MissingSourceTopicError(StreamsError):

@@ -64,7 +64,7 @@ class Change(NamedTuple):
 
     new: Any
     old: Any
-    # False for an update that is older than the row's latest version; only versioned stores tell.
+    # False for an update that is older than the row's latest version; only versioned stores set it.
     is_latest: bool = True
 
 

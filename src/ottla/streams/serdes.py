@@ -149,7 +149,7 @@ class Serdes:
 
     @staticmethod
     def of(pair: Any) -> Serde:
-        """A serde of `ottla.serdes`, for instance of a schema registry; options take such a pair as it is, too."""
+        """A serde of `ottla.serdes`, for instance of a schema registry; options also take the pair itself."""
         return PairSerde(pair)
 
 
@@ -161,15 +161,15 @@ class PairSerde:
         self._deserialize = pair.deserializer.deserialize
 
     def serialize(self, topic: str, value: Any) -> bytes:
-        found: bytes = self._serialize(topic, value)
-        return found
+        data: bytes = self._serialize(topic, value)
+        return data
 
     def deserialize(self, topic: str, data: bytes) -> Any:
         return self._deserialize(topic, data)
 
 
 def resolve(serde: Serde | None, default: Serde, *, key_serde: Serde, value_serde: Serde) -> Serde:
-    """The serde, or a default; serdes that wrap another one get the default of the application for it."""
+    """The serde, or the default if it is None. A wrapper without an inner serde gets that of the application."""
     if serde is None:
         return default
     if hasattr(serde, "serializer"):
@@ -216,7 +216,7 @@ class SessionWindowedSerde:
 
 
 class ChangeSerde:
-    """Changes of table rows in repartition topics: a flag at the end tells which values are there (KIP-904)."""
+    """Changes of table rows in repartition topics: a flag at the end marks which values are present (KIP-904)."""
 
     _OLD, _NEW, _BOTH = 0, 1, 2
 
@@ -249,12 +249,12 @@ class ChangeSerde:
 
 def _varint(value: int) -> bytes:
     value = value << 1
-    found = bytearray()
+    encoded = bytearray()
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        encoded.append(value & 0x7F | 0x80)
         value >>= 7
-    found.append(value)
-    return bytes(found)
+    encoded.append(value)
+    return bytes(encoded)
 
 
 def _read_varint(data: bytes) -> tuple[int, int]:

@@ -14,6 +14,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import org.apache.kafka.common.header.Headers;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.Serde;
@@ -94,20 +95,24 @@ public class StreamsOracle {
                 driver.createOutputTopic(topic.asText(), new StringDeserializer(), new StringDeserializer()));
         }
         final ArrayNode steps = result.putArray("steps");
+        int number = 0;
         for (final JsonNode input : oneCase.get("inputs")) {
+            final RecordHeaders headers = new RecordHeaders();
+            headers.add("n", Integer.toString(number++).getBytes());
             if (input.get(0).isNumber()) {
                 driver.advanceWallClockTime(Duration.ofMillis(input.get(0).asLong()));
             } else {
                 inputs.computeIfAbsent(input.get(0).asText(),
                     topic -> driver.createInputTopic(topic, new StringSerializer(), new StringSerializer()))
-                    .pipeInput(new TestRecord<>(text(input.get(1)), text(input.get(2)), new RecordHeaders(),
+                    .pipeInput(new TestRecord<>(text(input.get(1)), text(input.get(2)), headers,
                         input.get(3).asLong()));
             }
             final ArrayNode step = steps.addArray();
             outputs.forEach((topic, output) -> {
                 while (!output.isEmpty()) {
                     final TestRecord<String, String> record = output.readRecord();
-                    step.addArray().add(topic).add(record.key()).add(record.value()).add(record.timestamp());
+                    step.addArray().add(topic).add(record.key()).add(record.value()).add(record.timestamp())
+                        .add(headersText(record.headers()));
                 }
             });
         }
@@ -119,10 +124,17 @@ public class StreamsOracle {
                     driver.createOutputTopic(topic, new ByteArrayDeserializer(), new ByteArrayDeserializer());
                 while (!output.isEmpty()) {
                     final TestRecord<byte[], byte[]> record = output.readRecord();
-                    records.addArray().add(hex(record.key())).add(hex(record.value())).add(record.timestamp());
+                    records.addArray().add(hex(record.key())).add(hex(record.value())).add(record.timestamp())
+                        .add(headersText(record.headers()));
                 }
             }
         }
+    }
+
+    private static String headersText(final Headers headers) {
+        final StringBuilder text = new StringBuilder();
+        headers.forEach(header -> text.append(header.key()).append('=').append(hex(header.value())).append(';'));
+        return text.toString();
     }
 
     private static String text(final JsonNode node) {

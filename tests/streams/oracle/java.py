@@ -21,11 +21,11 @@ def reason() -> str | None:
 
 
 class StreamsOracle:
-    """A context manager; `ask` sends one case and returns what Kafka Streams made of it."""
+    """A context manager; `ask` sends one case and returns the answer of Kafka Streams."""
 
     def __init__(self) -> None:
         classes = compiled([JARS / "StreamsOracle.java"], jar_set=JARS)
-        # Kafka Streams keeps its stores on disk by default; they are those whose results count.
+        # Stores on disk are the default of Kafka Streams; their results are the reference.
         self._directory = tempfile.TemporaryDirectory()
         command = [
             java_command(),

@@ -47,14 +47,14 @@ class CountStep:
         counts = np.array([0 if row is None else int.from_bytes(row[0], "big") for row in before], np.int64)
         times = np.array([-1 if row is None else row[1] for row in before], np.int64)
         numbers, latest = running(codes, rows.time.numbers, len(keys))
-        found = counts[codes] + numbers
+        totals = counts[codes] + numbers
         stamps = np.maximum(times[codes], latest)
         last: Any = np.empty(len(keys), np.int64)
         last[codes] = np.arange(len(codes))
-        content = found[last].astype(">i8").tobytes()
+        content = totals[last].astype(">i8").tobytes()
         contents = [content[place : place + 8] for place in range(0, len(content), 8)]
         store.raw_put_many(keys, contents, stamps[last].tolist())
-        return Rows(rows.key, Numbers(numbers=found), Numbers(numbers=stamps), rows.headers, rows.order)
+        return Rows(rows.key, Numbers(numbers=totals), Numbers(numbers=stamps), rows.headers, rows.order)
 
 
 def running(codes: Any, timestamps: Any, keys: int) -> tuple[Any, Any]:
@@ -75,8 +75,8 @@ def running(codes: Any, timestamps: Any, keys: int) -> tuple[Any, Any]:
     else:
         # Timestamps that are far apart, for instance because some of them are microseconds.
         for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
-            some = order[start : start + length]
-            latest[some] = np.maximum.accumulate(timestamps[some])
+            positions = order[start : start + length]
+            latest[positions] = np.maximum.accumulate(timestamps[positions])
     assert len(starts) == keys
     return numbers, latest
 
@@ -100,7 +100,7 @@ class Folding:
         return self._serde.deserialize(self._topic, content)
 
     def copied(self, value: Any) -> Any:
-        """What the record form reads back after it has written a value."""
+        """The value after a round trip through the serde, as the record form reads it back."""
         return None if value is None else self.read(self._serde.serialize(self._topic, value))
 
     def encoded(self, values: list[Any]) -> list[Any]:

@@ -22,7 +22,7 @@ _TWO_LONGS = struct.Struct(">qq")
 
 
 def standard_name(serde: Serde) -> str:
-    """The name of a serde of `Serdes`; empty for others."""
+    """The name of a serde of `Serdes`; empty for other serdes."""
     return serde.name if isinstance(serde, FunctionSerde) and serde.is_standard else ""
 
 
@@ -47,7 +47,7 @@ def decoded(content: pa.Array, serde: Serde, topic: str) -> Column:
             return Column(numbers.astype(np.float64).tolist())
         return Numbers(numbers=numbers.astype(np.int64))
     read = serde.deserialize
-    return Column([None if one is None else read(topic, one) for one in Column(array=content).values])
+    return Column([None if raw is None else read(topic, raw) for raw in Column(array=content).values])
 
 
 def encoded(column: Column, serde: Serde, topic: str) -> pa.Array:
@@ -73,14 +73,14 @@ def encoded(column: Column, serde: Serde, topic: str) -> pa.Array:
             try:
                 return _fixed(np.array(values, kind), size)
             except OverflowError:
-                # The serde itself says which value does not fit.
+                # The serde below raises an error that names the value.
                 pass
     write = serde.serialize
-    return pa.array([None if one is None else write(topic, one) for one in values], pa.binary())
+    return pa.array([None if value is None else write(topic, value) for value in values], pa.binary())
 
 
 def encoded_values(column: Column, serde: Serde, topic: str) -> list[Any]:
-    """As `encoded`, as a list of bytes, or None."""
+    """As `encoded`, but a list of bytes and None."""
     return Column(array=encoded(column, serde, topic)).values
 
 
@@ -94,6 +94,6 @@ def _windowed(column: WindowedColumn, serde: Any, topic: str) -> list[bytes]:
     if isinstance(serde, TimeWindowedSerde):
         pack = _LONG.pack
         return [key + pack(start) for key, start in zip(keys, column.starts, strict=True)]
-    both = _TWO_LONGS.pack
+    pack_bounds = _TWO_LONGS.pack
     places = zip(keys, column.starts, column.ends, strict=True)
-    return [key + both(end, start) for key, start, end in places]
+    return [key + pack_bounds(end, start) for key, start, end in places]

@@ -50,17 +50,17 @@ class LookupStep:
     def run(self, rows: Rows) -> Rows:
         processor = self._processor
         keys, values = rows.key.values, rows.value.values
-        wanted = keys
+        join_keys = keys
         if processor.key_of is not None:
-            wanted = [
+            join_keys = [
                 None if value is None else processor.key_of(key, value) for key, value in zip(keys, values, strict=True)
             ]
-        found = self._found(rows.key if wanted is keys else Column(wanted))
+        partners = self._partners(rows.key if join_keys is keys else Column(join_keys))
         joiner, is_left, dropped = processor.joiner, processor.is_left, 0
         joined: list[Any] = []
         kept: list[bool] = []
-        for key, value, want, row in zip(keys, values, wanted, found, strict=True):
-            if value is None or (want is None and not (is_left and key is None)):
+        for key, value, join_key, row in zip(keys, values, join_keys, partners, strict=True):
+            if value is None or (join_key is None and not (is_left and key is None)):
                 dropped += 1
                 kept.append(False)
             elif row is None and not is_left:
@@ -73,25 +73,25 @@ class LookupStep:
         result = rows if len(joined) == len(rows) else rows.compressed(kept)
         return replace(result, value=Column(joined))
 
-    def _found(self, wanted: Column) -> list[Any]:
-        """The value of every row, None where there is none."""
+    def _partners(self, join_keys: Column) -> list[Any]:
+        """The table's value for every join key; None without a row."""
         getter = self._processor.getter
         store = getter.store if isinstance(getter, StoreGetter) else None
         if type(store) is not TimestampedKeyValueStore:
-            rows = [None if key is None else getter.get(key) for key in wanted.values]
+            rows = [None if key is None else getter.get(key) for key in join_keys.values]
             return [None if row is None else row.value for row in rows]
-        places = encoded_values(wanted, store.key_serde, store.topic)
+        places = encoded_values(join_keys, store.key_serde, store.topic)
         serde, topic, get = store.value_serde, store.topic, store.raw_get
         is_plain = plain_type(serde) is not None
         known: dict[Any, Any] = {None: None}
-        found = []
+        values = []
         for place in places:
             if place in known:
-                found.append(known[place])
+                values.append(known[place])
                 continue
             row = get(place)
             value = None if row is None else serde.deserialize(topic, row[0])
             if is_plain:
                 known[place] = value
-            found.append(value)
-        return found
+            values.append(value)
+        return values

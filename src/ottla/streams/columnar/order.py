@@ -11,7 +11,7 @@ __all__ = ["Run", "order_of_two", "processing_order", "runs_of"]
 
 
 class Run(NamedTuple):
-    """Rows of one input that follow each other."""
+    """Consecutive rows of one input."""
 
     source: int
     first: int
@@ -22,7 +22,7 @@ def processing_order(times: list[list[int]]) -> list[int]:
     """The inputs in the order in which their next records are processed, as in `StreamTask.run`."""
     if len(times) == 2:
         return _of_two(times[0], times[1])
-    waiting = [(found[0], turn, turn) for turn, found in enumerate(times) if found]
+    waiting = [(timestamps[0], turn, turn) for turn, timestamps in enumerate(times) if timestamps]
     heapq.heapify(waiting)
     places = [0] * len(times)
     turn, order = len(times), []
@@ -43,10 +43,10 @@ def order_of_two(left: Any, right: Any) -> Any:
     if (np.diff(left) < 0).any() or (np.diff(right) < 0).any():
         return np.array(_of_two(left.tolist(), right.tolist()))
     times = np.unique(np.r_[left, right])
-    # How many records of each input have a time.
+    # The numbers of left and of right records for every timestamp.
     lefts = np.diff(np.searchsorted(left, np.r_[times, times[-1] + 1]))
     rights = np.diff(np.searchsorted(right, np.r_[times, times[-1] + 1]))
-    # With equal timestamps the inputs take turns. As many of both leave the turn where it was.
+    # With equal timestamps the inputs take turns. Equal numbers of records leave the turn unchanged.
     last: Any = np.where(lefts > rights, 0, 1)
     decided = np.maximum.accumulate(np.where(lefts != rights, np.arange(len(times)), -1))
     before = np.r_[-1, decided[:-1]]
@@ -64,27 +64,27 @@ def order_of_two(left: Any, right: Any) -> Any:
 
 def _of_two(left: list[int], right: list[int]) -> list[int]:
     order = []
-    one = other = 0
+    left_index = right_index = 0
     ends = len(left), len(right)
-    # With equal timestamps it is the turn of the input that waits for longer.
+    # With equal timestamps the input that has waited longer goes first.
     is_right_next = False
-    while one < ends[0] and other < ends[1]:
-        difference = left[one] - right[other]
+    while left_index < ends[0] and right_index < ends[1]:
+        difference = left[left_index] - right[right_index]
         if difference < 0 or (difference == 0 and not is_right_next):
             order.append(0)
-            one += 1
+            left_index += 1
             is_right_next = True
         else:
             order.append(1)
-            other += 1
+            right_index += 1
             is_right_next = False
-    order += [0] * (ends[0] - one)
-    order += [1] * (ends[1] - other)
+    order += [0] * (ends[0] - left_index)
+    order += [1] * (ends[1] - right_index)
     return order
 
 
 def runs_of(order: list[int]) -> list[Run]:
-    found: list[Run] = []
+    runs: list[Run] = []
     places: dict[int, int] = {}
     begin = 0
     for index in range(1, len(order) + 1):
@@ -92,6 +92,6 @@ def runs_of(order: list[int]) -> list[Run]:
             source = order[begin]
             first = places.get(source, 0)
             places[source] = first + index - begin
-            found.append(Run(source, first, places[source]))
+            runs.append(Run(source, first, places[source]))
             begin = index
-    return found
+    return runs

@@ -1,8 +1,8 @@
 """The column form of inner joins of two streams within a window of time.
 
-All rows of a batch look for their partners at once. The partners of a row are rows of the other side: those that its
-store had before the batch, and those of the batch that come earlier in the order of processing. They are sorted by key
-and time, so that the partners of a row are neighbours.
+The partners of all rows of a batch are looked up at once. The partners of a row are rows of the other side: those that
+its store had before the batch, and those of the batch that come earlier in processing order. They are sorted by key and
+time, so that the partners of a row are neighbours.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def pair_step(windows: tuple[JoinWindow, JoinWindow], sides: tuple[JoinSide, Joi
 
 
 class _Side(NamedTuple):
-    """The rows of one side that have a key; positions are those in the order of processing of both sides."""
+    """The rows of one side that have a key. Positions count the rows of both sides in processing order."""
 
     rows: Rows
     keys: pa.Array
@@ -43,7 +43,7 @@ class _Side(NamedTuple):
 
 
 class _Matches(NamedTuple):
-    """Pairs of rows, in no order between probes: which row has looked, and which content it has found, and when."""
+    """Pairs of rows, unordered between probes: the index of a row, and the content and time of its partner."""
 
     probes: Any
     contents: pa.Array
@@ -58,25 +58,25 @@ class PairStep:
         self._sides = sides
         self._joiner = sides[0].joiner
 
-    def run(self, given: tuple[Rows | None, Rows | None]) -> Rows:
-        left, right = (self._side(index, rows) for index, rows in enumerate(given))
+    def run(self, inputs: tuple[Rows | None, Rows | None]) -> Rows:
+        left, right = (self._side(index, rows) for index, rows in enumerate(inputs))
         keys = pa.concat_arrays([left.keys, right.keys]).dictionary_encode()
         codes = np.asarray(keys.indices).astype(np.int64)
         names = Column(array=keys.dictionary).values
-        both = codes[: len(left.keys)], codes[len(left.keys) :]
+        side_codes = codes[: len(left.keys)], codes[len(left.keys) :]
         # Before the rows of the batch are in the stores.
-        of_left = self._matches(0, left, right, both[0], both[1], names)
-        of_right = self._matches(1, right, left, both[1], both[0], names)
+        of_left = self._matches(0, left, right, side_codes[0], side_codes[1], names)
+        of_right = self._matches(1, right, left, side_codes[1], side_codes[0], names)
         for store, side in zip(self._stores, (left, right), strict=True):
             if len(side.keys):
                 store.raw_append(side.keys, side.times, side.contents)
-        times = [rows.time.numbers.max() for rows in given if rows is not None and len(rows)]
+        times = [rows.time.numbers.max() for rows in inputs if rows is not None and len(rows)]
         shared = self._sides[0].time
         shared.stream_time = max(shared.stream_time, *map(int, times)) if times else shared.stream_time
         return self._joined(left, right, of_left, of_right)
 
     def _side(self, index: int, rows: Rows | None) -> _Side:
-        """The rows that have a key. Those without a key or a value are counted."""
+        """The rows that have a key. Rows without a key or a value are counted as dropped."""
         store = self._stores[index]
         if rows is None:
             rows = Rows(Column([]), Column([]), Numbers([]))
@@ -101,7 +101,7 @@ class PairStep:
         probes = np.flatnonzero(side.is_value)
         first = np.maximum(side.times[probes] - plan.before, 0)
         last = np.maximum(side.times[probes] + plan.after, 0)
-        # What the other side had seen when a row was processed: older rows had expired.
+        # The stream time of the other side when a row was processed: rows older than its retention had expired.
         latest = np.maximum.accumulate(np.where(other.is_value, other.times, NO_TIMESTAMP))
         latest = np.maximum(np.r_[NO_TIMESTAMP, latest], store.observed)
         earlier = np.searchsorted(other.positions, side.positions[probes])
@@ -110,23 +110,23 @@ class PairStep:
             return _Matches(probes, pa.array([], pa.binary()), first)
         numbers, starts, contents = store.raw_of_keys(names, int(first.min()), int(last.max()))
         kept = np.flatnonzero(other.is_value & (other.times > latest[1:] - retention))
-        found_codes = np.r_[np.array(numbers, np.int64), other_codes[kept]]
-        found_times = np.r_[np.array(starts, np.int64), other.times[kept]]
-        found_positions = np.r_[np.full(len(numbers), -1), other.positions[kept]]
-        if not len(found_codes):
+        partner_codes = np.r_[np.array(numbers, np.int64), other_codes[kept]]
+        partner_times = np.r_[np.array(starts, np.int64), other.times[kept]]
+        partner_positions = np.r_[np.full(len(numbers), -1), other.positions[kept]]
+        if not len(partner_codes):
             return _Matches(probes[:0], pa.array([], pa.binary()), first[:0])
-        order, low, high = _neighbours(found_codes, found_times, codes[probes], first, last)
+        order, low, high = _neighbours(partner_codes, partner_times, codes[probes], first, last)
         counts = np.maximum(high - low, 0)
-        which: Any = np.repeat(np.arange(len(probes)), counts)
+        probe_numbers: Any = np.repeat(np.arange(len(probes)), counts)
         ends = np.cumsum(counts)
-        place = order[np.arange(len(which)) - np.repeat(ends - counts, counts) + np.repeat(low, counts)]
-        is_earlier = found_positions[place] < side.positions[probes][which]
-        which, place = which[is_earlier], place[is_earlier]
-        everything = pa.concat_arrays([pa.array(contents, pa.binary()), other.contents.take(pa.array(kept))])
-        return _Matches(probes[which], everything.take(pa.array(place)), found_times[place])
+        place = order[np.arange(len(probe_numbers)) - np.repeat(ends - counts, counts) + np.repeat(low, counts)]
+        is_earlier = partner_positions[place] < side.positions[probes][probe_numbers]
+        probe_numbers, place = probe_numbers[is_earlier], place[is_earlier]
+        all_contents = pa.concat_arrays([pa.array(contents, pa.binary()), other.contents.take(pa.array(kept))])
+        return _Matches(probes[probe_numbers], all_contents.take(pa.array(place)), partner_times[place])
 
     def _joined(self, left: _Side, right: _Side, of_left: _Matches, of_right: _Matches) -> Rows:
-        """The results in the order of processing; those of one row are in the order of its partners."""
+        """The results in processing order; results of one row are in the order of its partners."""
         positions = np.r_[left.positions[of_left.probes], right.positions[of_right.probes]]
         order = np.argsort(positions, kind="stable")
 
@@ -156,18 +156,18 @@ class PairStep:
         return list(map(self._joiner, keys.values, lefts.values, rights.values))
 
 
-def _neighbours(found_codes: Any, found_times: Any, codes: Any, first: Any, last: Any) -> tuple[Any, Any, Any]:
-    """The order of found rows by key and time, and for every probe where its partners begin and end in it."""
-    # Times become small numbers, so that a key and a time are one number.
-    lowest, highest = int(found_times.min()), int(found_times.max())
-    if (highest - lowest + 2) * (int(max(found_codes.max(), codes.max())) + 1) < 1 << 62:
-        ranks, low, high = found_times - lowest, first - lowest, last - lowest
+def _neighbours(partner_codes: Any, partner_times: Any, codes: Any, first: Any, last: Any) -> tuple[Any, Any, Any]:
+    """The order of partners by key and time, and the range of every probe's partners in that order."""
+    # Times become small numbers, so that a key and a time fit into one number.
+    lowest, highest = int(partner_times.min()), int(partner_times.max())
+    if (highest - lowest + 2) * (int(max(partner_codes.max(), codes.max())) + 1) < 1 << 62:
+        ranks, low, high = partner_times - lowest, first - lowest, last - lowest
         span = highest - lowest + 2
     else:
-        known, ranks = np.unique(found_times, return_inverse=True)
+        known, ranks = np.unique(partner_times, return_inverse=True)
         low, high = np.searchsorted(known, first), np.searchsorted(known, last, side="right") - 1
         span = len(known) + 1
-    numbers = found_codes * span + ranks
+    numbers = partner_codes * span + ranks
     order = np.argsort(numbers, kind="stable")
     ordered = numbers[order]
     base = codes * span

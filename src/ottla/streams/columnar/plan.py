@@ -1,4 +1,4 @@
-"""Finds the column form of a sub-topology: a tree of steps for each source. See README.md for what has one."""
+"""Finds the column form of a sub-topology: a tree of steps for each source. docs/streams.md lists the forms."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Sink(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """A node and what it forwards to."""
+    """A node and the trees of the nodes that it forwards to."""
 
     name: str
     # None for the source itself, and for the end of one side of a join.
@@ -43,7 +43,7 @@ class Tree(NamedTuple):
 class Form(NamedTuple):
     # By source.
     trees: dict[str, Tree]
-    # A join of two streams: the sources of its left and right side, and what follows the join.
+    # A join of two streams: the sources of its left and right side, and the tree after the join.
     pair: PairStep | None = None
     sides: tuple[str, str] = ("", "")
     tail: Tree | None = None
@@ -82,36 +82,36 @@ class _Finder:
             return None
         children = []
         for child in self._topology.children(name):
-            found = self.tree(child)
-            if found is None:
+            subtree = self.tree(child)
+            if subtree is None:
                 return None
-            children.append(found)
+            children.append(subtree)
         return Tree(name, step, tuple(children))
 
     def is_separate(self, tree: Tree) -> bool:
-        """True if no two nodes of a tree share a node after them, a store or a topic: their order would count."""
+        """True if no two nodes of a tree share a child, a store or a topic: the order of the nodes would matter."""
         nodes, stores, topics = [], [], []
         waiting = [tree]
         while waiting:
-            one = waiting.pop()
-            waiting += one.children
-            node = self._topology.nodes[one.name]
-            nodes.append(one.name)
+            subtree = waiting.pop()
+            waiting += subtree.children
+            node = self._topology.nodes[subtree.name]
+            nodes.append(subtree.name)
             if isinstance(node, ProcessorNode):
                 stores += node.stores
-            if isinstance(one.step, Sink):
-                topics.append(one.step.topic)
-        return all(len(found) == len(set(found)) for found in (nodes, stores, topics))
+            if isinstance(subtree.step, Sink):
+                topics.append(subtree.step.topic)
+        return all(len(names) == len(set(names)) for names in (nodes, stores, topics))
 
     def pair(self, sources: list[SourceNode], names: tuple[str, ...]) -> Form | None:
         """An inner join of two streams. Before it there are stateless chains only."""
         chains = [chain for source in sources if (chain := self._chain(source.name)) is not None]
         if len(sources) != 2 or len(chains) != 2:
             return None
-        (one, one_window), (other, other_window) = chains
-        windows = {name: self._task.processors[name] for name in (one_window, other_window)}
+        (first_chain, first_window), (second_chain, second_window) = chains
+        windows = {name: self._task.processors[name] for name in (first_window, second_window)}
         sides = {name: self._side_after(name) for name in windows}
-        if None in sides.values() or one_window == other_window:
+        if None in sides.values() or first_window == second_window:
             return None
         left = next((name for name, side in sides.items() if side.is_left), "")  # type: ignore[union-attr]
         right = next((name for name, side in sides.items() if not side.is_left), "")  # type: ignore[union-attr]
@@ -125,17 +125,19 @@ class _Finder:
         tail = self.tree(merge) if merge else None
         if tail is None or not self.is_separate(tail):
             return None
-        first, second = (sources[0].name, sources[1].name) if left == one_window else (sources[1].name, sources[0].name)
-        if not self._covers(names, (one, other), tail, len(windows) + len(sides)):
+        first, second = (
+            (sources[0].name, sources[1].name) if left == first_window else (sources[1].name, sources[0].name)
+        )
+        if not self._covers(names, (first_chain, second_chain), tail, len(windows) + len(sides)):
             return None
-        return Form({sources[0].name: one, sources[1].name: other}, step, (first, second), tail)
+        return Form({sources[0].name: first_chain, sources[1].name: second_chain}, step, (first, second), tail)
 
-    def _covers(self, names: tuple[str, ...], chains: tuple[Tree, Tree], tail: Tree, others: int) -> bool:
+    def _covers(self, names: tuple[str, ...], chains: tuple[Tree, Tree], tail: Tree, join_nodes: int) -> bool:
         """True if the nodes of a join are all nodes of the sub-topology."""
-        counted, waiting = others, [*chains, tail]
+        counted, waiting = join_nodes, [*chains, tail]
         while waiting:
-            one = waiting.pop()
-            waiting += one.children
+            subtree = waiting.pop()
+            waiting += subtree.children
             counted += 1
         return counted == len(names)
 
@@ -151,19 +153,19 @@ class _Finder:
             if _kind(self._topology.nodes[name]) is JoinWindow:
                 break
         tree: Tree | None = None
-        for one in reversed(names):
-            node = self._topology.nodes[one]
+        for node_name in reversed(names):
+            node = self._topology.nodes[node_name]
             step = stateless_step(node.supplier) if isinstance(node, ProcessorNode) else None
             if step is None and not isinstance(node, SourceNode):
                 return None
-            tree = Tree(one, step, () if tree is None else (tree,))
+            tree = Tree(node_name, step, () if tree is None else (tree,))
         assert tree is not None
         return tree, name
 
     def _side_after(self, window: str) -> JoinSide | None:
         children = self._topology.children(window)
-        found = self._task.processors[children[0]] if len(children) == 1 else None
-        return found if isinstance(found, JoinSide) else None
+        processor = self._task.processors[children[0]] if len(children) == 1 else None
+        return processor if isinstance(processor, JoinSide) else None
 
     def _after_side(self, window: str) -> str:
         after = self._topology.children(self._topology.children(window)[0])

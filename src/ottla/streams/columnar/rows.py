@@ -44,7 +44,7 @@ class Mask:
 
 
 class Column:
-    """Values of rows. The form that is missing is made when it is needed."""
+    """Values of rows. A missing form is made on first use."""
 
     __slots__ = ("_array", "_values")
 
@@ -61,11 +61,13 @@ class Column:
     def values(self) -> list[Any]:
         if self._values is None:
             assert self._array is not None
-            # Much faster than `to_pylist`, which makes a scalar of every value; numbers with nulls would become floats.
-            if self._array.null_count and pa.types.is_primitive(self._array.type):
-                self._values = self._array.to_pylist()
-            else:
+            kind, has_nulls = self._array.type, self._array.null_count > 0
+            if _is_text(kind) or (not has_nulls and _is_number(kind)):
+                # Much faster than `to_pylist`, which makes a scalar of every value.
                 self._values = self._array.to_numpy(zero_copy_only=False).tolist()
+            else:
+                # Numpy would make floats of numbers with nulls, arrays of lists, and times without their zone.
+                self._values = self._array.to_pylist()
         return self._values
 
     @property
@@ -81,7 +83,7 @@ class Column:
         return self._array
 
     def compressed(self, mask: Mask) -> Column:
-        """A form that is known stays known: an array is cheap to filter, and dear to make."""
+        """Keeps the forms that are known: an array is cheap to filter, and expensive to make."""
         return Column(
             None if self._values is None else list(compress(self._values, mask.bools)),
             array=None if self._array is None else self._array.filter(mask.array),
@@ -102,11 +104,19 @@ class Column:
         return Column(self._values[first:end])
 
 
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_binary(kind)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+
+
 def concatenated(first: Column, second: Column) -> Column:
     """The rows of two columns. Arrow arrays stay arrays."""
-    one, other = first.known_array, second.known_array
-    if one is not None and other is not None and one.type == other.type:
-        return Column(array=pa.concat_arrays([one, other]))
+    first_array, second_array = first.known_array, second.known_array
+    if first_array is not None and second_array is not None and first_array.type == second_array.type:
+        return Column(array=pa.concat_arrays([first_array, second_array]))
     return Column(first.values + second.values)
 
 
@@ -154,7 +164,7 @@ class Numbers(Column):
 
 
 class WindowedColumn(Column):
-    """Windowed keys, which become objects only if a function wants to see them.
+    """Windowed keys. Objects are created only if a function needs them.
 
     `groups` are numbers of rows: rows of the same number have the same key and window, and share an object.
     """
@@ -225,7 +235,7 @@ class Rows:
         return len(self.time)
 
     def compressed(self, keeps: Any) -> Rows:
-        """The rows for which a list of bool, or an array, says so."""
+        """The rows whose flag is true; `keeps` is a list of bool, or an array."""
         mask = Mask(keeps)
         return Rows(
             self.key.compressed(mask),

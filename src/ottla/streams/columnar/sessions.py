@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from typing import Any
 
 from ottla.streams.columnar.aggregates import Folding
@@ -32,6 +33,31 @@ def _rows(emitted: list[tuple[Any, int, int, Any, int]], *, is_ordered: bool) ->
     return Rows(WindowedColumn(keys, starts, ends), Column(values), Numbers(ends), None, order if is_ordered else None)
 
 
+class _Sessions(dict[Place, Any]):
+    """The sessions of a key. Sessions do not overlap, so their starts are in the order of their ends."""
+
+    def __init__(self, sessions: dict[Place, Any]) -> None:
+        super().__init__(sessions)
+        self._places = sorted(sessions)
+
+    def between(self, earliest_end: int, latest_start: int) -> list[Place]:
+        first = after = bisect_left(self._places, (earliest_end,))
+        while after < len(self._places) and self._places[after][1] <= latest_start:
+            after += 1
+        return self._places[first:after]
+
+    def put(self, place: Place, aggregate: Any) -> None:
+        if place not in self:
+            insort(self._places, place)
+        self[place] = aggregate
+
+    def remove(self, place: Place) -> None:
+        # An aggregate may be None: a serde may read it from bytes.
+        if place in self:
+            del self[place]
+            del self._places[bisect_left(self._places, place)]
+
+
 class SessionStep:
     def __init__(self, plan: SessionAggregate, processor: Any, store: SessionStore) -> None:
         self._plan = plan
@@ -46,7 +72,7 @@ class SessionStep:
         gap, grace = plan.windows.gap_ms, plan.windows.grace_ms
         retention = store.specification.retention_ms
         observed, expired_at, late = self._processor.observed, store.observed - retention, 0
-        sessions: dict[bytes, dict[Place, Any]] = {}
+        sessions: dict[bytes, _Sessions] = {}
         # The last change of every session: (value, timestamp of the record that changed it).
         changes: dict[tuple[bytes, Place], tuple[Any, int]] = {}
         initializer, aggregator, merger, plain = plan.initializer, plan.aggregator, plan.merger, fold.plain
@@ -57,18 +83,16 @@ class SessionStep:
         for position, (place, key, value, time) in zip(order, columns, strict=True):
             if time > observed:
                 observed = time
-            mine: dict[Place, Any] | None = sessions.get(place)
-            if mine is None:
-                found = store.raw_sessions(place, earliest_end).items()
-                mine = sessions[place] = {at: fold.read(content) for at, content in found}
+            key_sessions = sessions.get(place)
+            if key_sessions is None:
+                stored = store.raw_sessions(place, earliest_end).items()
+                key_sessions = sessions[place] = _Sessions({at: fold.read(content) for at, content in stored})
             start = end = time
             earliest = time - gap if time - gap > expired_at else expired_at + 1
-            merged = [at for at in mine if at[0] >= earliest and at[1] <= time + gap]
-            if len(merged) > 1:
-                merged.sort()
+            merged = key_sessions.between(earliest, time + gap)
             aggregate = initializer()
             for at in merged:
-                aggregate = merger(key, aggregate, mine[at])
+                aggregate = merger(key, aggregate, key_sessions[at])
                 if at[1] < start:
                     start = at[1]
                 if at[0] > end:
@@ -78,7 +102,7 @@ class SessionStep:
                 continue
             if start != end or end != time:
                 for at in merged:
-                    del mine[at]
+                    key_sessions.remove(at)
                     changes.pop((place, at), None)
                     changes[place, at] = (None, time)
                     if at[0] - retention > expired_at:
@@ -88,9 +112,9 @@ class SessionStep:
             at = (end, start)
             kept = new if type(new) is plain else fold.copied(new)
             if kept is None:
-                mine.pop(at, None)
+                key_sessions.remove(at)
             else:
-                mine[at] = kept
+                key_sessions.put(at, kept)
             changes.pop((place, at), None)
             changes[place, at] = (kept, time)
             if end - retention > expired_at:

@@ -31,15 +31,15 @@ class FilterStep:
 
     def run(self, rows: Rows) -> Rows:
         if isinstance(self._predicate, ColumnFunction):
-            found = pc.fill_null(self._predicate.function(rows.key.array, rows.value.array), False)
-            mask: Any = np.asarray(found)
+            flags = pc.fill_null(self._predicate.apply(rows.key.array, rows.value.array), False)
+            mask: Any = np.asarray(flags)
             return rows.compressed(mask if self._keeps else ~mask)
         keeps = self._keeps
         if self._predicate is has_key and keeps:
             mask = null_mask(rows.key, None)
             return rows if mask is None else rows.compressed(mask)
-        found = map(self._predicate, rows.key.values, rows.value.values)
-        return rows.compressed(list(map(bool if keeps else not_, found)))
+        results = map(self._predicate, rows.key.values, rows.value.values)
+        return rows.compressed(list(map(bool if keeps else not_, results)))
 
 
 class MapValuesStep:
@@ -50,9 +50,9 @@ class MapValuesStep:
     def run(self, rows: Rows) -> Rows:
         of_value = self._of_value
         if isinstance(of_value, ColumnFunction):
-            return replace(rows, value=Column(array=of_value.function(rows.value.array)))
+            return replace(rows, value=Column(array=of_value.apply(rows.value.array)))
         if isinstance(self._mapper, ColumnFunction):
-            return replace(rows, value=Column(array=self._mapper.function(rows.key.array, rows.value.array)))
+            return replace(rows, value=Column(array=self._mapper.apply(rows.key.array, rows.value.array)))
         if of_value is str and isinstance(rows.value, Numbers):
             return replace(rows, value=Column(array=rows.value.array.cast(pa.string())))
         if of_value is not None:
@@ -66,7 +66,7 @@ class SelectKeyStep:
 
     def run(self, rows: Rows) -> Rows:
         if isinstance(self._mapper, ColumnFunction):
-            return replace(rows, key=Column(array=self._mapper.function(rows.key.array, rows.value.array)))
+            return replace(rows, key=Column(array=self._mapper.apply(rows.key.array, rows.value.array)))
         return replace(rows, key=Column(list(map(self._mapper, rows.key.values, rows.value.values))))
 
 
@@ -105,13 +105,13 @@ class FlatMapValuesStep:
 
     def run(self, rows: Rows) -> Rows:
         if self._of_value is None:
-            found = map(self._mapper, rows.key.values, rows.value.values)
+            results = map(self._mapper, rows.key.values, rows.value.values)
         else:
-            found = map(self._of_value, rows.value.values)
+            results = map(self._of_value, rows.value.values)
         values: list[Any] = []
         ends = []
-        for some in found:
-            values.extend(some)
+        for new_values in results:
+            values.extend(new_values)
             ends.append(len(values))
         places: Any = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
         indexes = places.tolist()
@@ -146,7 +146,7 @@ class PassStep:
 
 
 class Branches:
-    """The rows for each child of a split: those of the first predicate that holds, or of none."""
+    """Splits rows among children: by the first predicate that is true, else to the default child, if there is one."""
 
     def __init__(self, predicates: list[Function], children: list[str]) -> None:
         self._predicates = predicates
@@ -162,7 +162,8 @@ class Branches:
                 index += 1
             chosen.append(index)
         return [
-            (child, rows.compressed([one == index for one in chosen])) for index, child in enumerate(self._children)
+            (child, rows.compressed([choice == index for choice in chosen]))
+            for index, child in enumerate(self._children)
         ]
 
 

@@ -1,4 +1,4 @@
-"""What a step of a column form is: the column form of one processor, or of several that share their stores."""
+"""A step of a column form: the form of one processor, or of several processors that share their stores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Step(Protocol):
 
 
 def without_nulls(rows: Rows, processor: Processor, reason: str, *, values: bool) -> Rows:
-    """Drops and counts rows without a key, or without key or value."""
+    """Drops and counts rows without a key; with `values`, also rows without a value."""
     mask = null_mask(rows.key, rows.value if values else None)
     if mask is None:
         return rows
@@ -33,8 +33,11 @@ def null_mask(key: Any, value: Any) -> list[bool] | None:
     if not keys and not values:
         return None
     if value is None:
-        return [one is not None for one in key.values]
-    return [one is not None and other is not None for one, other in zip(key.values, value.values, strict=True)]
+        return [row_key is not None for row_key in key.values]
+    return [
+        row_key is not None and row_value is not None
+        for row_key, row_value in zip(key.values, value.values, strict=True)
+    ]
 
 
 def _has_none(column: Any) -> bool:

@@ -21,7 +21,7 @@ from ottla.streams.topology.topology import SourceNode, Topology
 __all__ = ["ColumnTask", "Input", "NotInColumnsError", "column_task", "records_of"]
 
 _MICROSECONDS = pa.timestamp("us", tz="UTC")
-# Inputs that change more often than that are processed record by record.
+# Inputs with shorter runs on average are processed record by record.
 _ROWS_PER_RUN = 16
 
 
@@ -47,44 +47,46 @@ class ColumnTask:
     def process(self, inputs: Sequence[Input]) -> list[tuple[str, pa.RecordBatch]]:
         """The rows for the topics of sinks.
 
-        Raises NotInColumnsError if bytes cannot be read, so that the record form tells which, and if the inputs take
-        turns too often.
+        Raises NotInColumnsError if bytes cannot be read, because only the record form names the record, and if the
+        inputs take turns too often.
         """
-        found = [(self._sources[one.topic].name, one, rows) for one in inputs if len(rows := self._rows(one))]
+        arrivals = [
+            (self._sources[input_.topic].name, input_, rows) for input_ in inputs if len(rows := self._rows(input_))
+        ]
         out: list[tuple[str, pa.RecordBatch]] = []
-        names = [name for name, _, _ in found]
-        columns = [rows for _, _, rows in found]
+        names = [name for name, _, _ in arrivals]
+        columns = [rows for _, _, rows in arrivals]
         if self._form.pair is not None:
             self._run_pair(names, columns, out)
-        elif len(found) == 1:
+        elif len(arrivals) == 1:
             self._run(self._form.trees[names[0]], columns[0], out)
-        elif found:
+        elif arrivals:
             runs = runs_of(processing_order([rows.time.values for rows in columns]))
             if sum(map(len, columns)) < _ROWS_PER_RUN * len(runs):
                 raise NotInColumnsError
             for run in runs:
                 self._run(self._form.trees[names[run.source]], columns[run.source].sliced(run.first, run.end), out)
-        for one in inputs:
-            self._advance(one)
+        for input_ in inputs:
+            self._advance(input_)
         return out
 
-    def _advance(self, one: Input) -> None:
-        times = _milliseconds(one.batch)
+    def _advance(self, input_: Input) -> None:
+        times = _milliseconds(input_.batch)
         if len(times):
             latest, negative = int(times.max()), int((times < 0).sum())
             if latest >= 0:
-                self._task.advance_time(one.topic, one.partition, latest)
+                self._task.advance_time(input_.topic, input_.partition, latest)
             if negative:
                 self._task.dropped["negative timestamp"] = self._task.dropped.get("negative timestamp", 0) + negative
 
-    def _rows(self, one: Input) -> Rows:
-        source, settings = self._sources[one.topic], self._task.settings
+    def _rows(self, input_: Input) -> Rows:
+        source, settings = self._sources[input_.topic], self._task.settings
         try:
             rows = Rows(
-                decoded(one.batch.column("key"), settings.resolve_key(source.key_serde), one.topic),
-                decoded(one.batch.column("value"), settings.resolve_value(source.value_serde), one.topic),
-                Numbers(numbers=_milliseconds(one.batch)),
-                _headers(one.batch.column("headers")),
+                decoded(input_.batch.column("key"), settings.resolve_key(source.key_serde), input_.topic),
+                decoded(input_.batch.column("value"), settings.resolve_value(source.value_serde), input_.topic),
+                Numbers(numbers=_milliseconds(input_.batch)),
+                _headers(input_.batch.column("headers")),
             )
         except Exception as error:
             raise NotInColumnsError from error
@@ -126,9 +128,9 @@ class ColumnTask:
             out.append((step.topic, _batch(step, rows)))
         elif isinstance(step, Branches):
             by_name = {child.name: child for child in tree.children}
-            for name, some in step.split(rows):
+            for name, branch_rows in step.split(rows):
                 if name in by_name:
-                    self._run(by_name[name], some, out)
+                    self._run(by_name[name], branch_rows, out)
         else:
             rows = rows if step is None else step.run(rows)
             for child in tree.children:
@@ -178,7 +180,7 @@ def _batch(sink: Sink, rows: Rows) -> pa.RecordBatch:
         "timestamp": pa.array(rows.time.numbers * 1000).cast(_MICROSECONDS),
     }
     if rows.headers is not None:
-        lists = [[{"key": name, "value": content} for name, content in some] for some in rows.headers]
+        lists = [[{"key": name, "value": content} for name, content in row_headers] for row_headers in rows.headers]
         columns["headers"] = pa.array(lists, HEADER_TYPE)
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
@@ -191,4 +193,6 @@ def _headers(column: pa.Array) -> list[Any] | None:
     """The headers of every row, None if no row has any."""
     if not len(column.flatten()):
         return None
-    return [tuple((one["key"], one["value"]) for one in some or ()) for some in column.to_pylist()]
+    return [
+        tuple((header["key"], header["value"]) for header in row_headers or ()) for row_headers in column.to_pylist()
+    ]

@@ -38,13 +38,13 @@ def window_step(plan: WindowAggregate, processor: Any, store: Any) -> Step | Non
 
 
 class _Windows(NamedTuple):
-    """Rows and their windows: a row is there once for each of its windows."""
+    """Rows and their windows. A row appears once for each of its windows."""
 
-    # The row, the start, and the number of the key and window, of each.
+    # For every row and window: the row, the start, and the number of the key and window.
     sources: Any
     starts: Any
     groups: Any
-    # By number: key and start.
+    # Key and start, by that number.
     places: list[tuple[bytes, int]]
 
 
@@ -61,15 +61,15 @@ class WindowStep:
         rows = without_nulls(rows, self._processor, "null key", values=False)
         if not len(rows):
             return rows
-        found = self._assigned(rows)
-        if not len(found.sources):
+        assigned = self._assigned(rows)
+        if not len(assigned.sources):
             return rows.sliced(0, 0)
-        stored = [self._store.raw_fetch(key, start) for key, start in found.places]
-        values, stamps = self._summed(rows, found, stored) or self._folded(rows, found, stored)
-        if not np.array_equal(found.sources, np.arange(len(rows))):
-            rows = rows.taken(found.sources.tolist())
-        ends = (found.starts + self._windows.size_ms).tolist()
-        key = WindowedColumn(rows.key.values, found.starts.tolist(), ends, groups=found.groups.tolist())
+        stored = [self._store.raw_fetch(key, start) for key, start in assigned.places]
+        values, stamps = self._summed(rows, assigned, stored) or self._folded(rows, assigned, stored)
+        if not np.array_equal(assigned.sources, np.arange(len(rows))):
+            rows = rows.taken(assigned.sources.tolist())
+        ends = (assigned.starts + self._windows.size_ms).tolist()
+        key = WindowedColumn(rows.key.values, assigned.starts.tolist(), ends, groups=assigned.groups.tolist())
         return Rows(key, values, stamps, rows.headers, rows.order)
 
     def _assigned(self, rows: Rows) -> _Windows:
@@ -98,40 +98,40 @@ class WindowStep:
         places = zip(map(names.__getitem__, codes.tolist()), known_starts[ranks].tolist(), strict=True)
         return _Windows(sources, starts, groups, list(places))
 
-    def _summed(self, rows: Rows, found: _Windows, stored: list[Any]) -> tuple[Column, Numbers] | None:
-        """Running counts or sums; None if they are something else, or too large for numbers of 64 bits."""
-        given = rows.value
-        if not self._is_sum or not (self._folding.is_count or isinstance(given, Numbers)):
+    def _summed(self, rows: Rows, assigned: _Windows, stored: list[Any]) -> tuple[Column, Numbers] | None:
+        """Running counts or sums; None for other aggregates, or if sums may exceed 64 bits."""
+        column = rows.value
+        if not self._is_sum or not (self._folding.is_count or isinstance(column, Numbers)):
             return None
         before = np.frombuffer(b"".join(row[0] if row else bytes(8) for row in stored), ">i8").astype(np.int64)
         times = np.array([row[1] if row else -1 for row in stored], np.int64)
-        numbers, latest = running(found.groups, rows.time.numbers[found.sources], len(stored))
-        if isinstance(given, Numbers) and not self._folding.is_count:
-            numbers = given.numbers[found.sources]
+        numbers, latest = running(assigned.groups, rows.time.numbers[assigned.sources], len(stored))
+        if isinstance(column, Numbers) and not self._folding.is_count:
+            numbers = column.numbers[assigned.sources]
             if float(np.abs(before.astype(float)).max()) + float(np.abs(numbers.astype(float)).sum()) >= _NUMBER_MAX:
                 return None
-            order = np.argsort(found.groups, kind="stable")
+            order = np.argsort(assigned.groups, kind="stable")
             totals = np.cumsum(numbers[order])
-            firsts = np.searchsorted(found.groups[order], np.arange(len(stored)))
+            firsts = np.searchsorted(assigned.groups[order], np.arange(len(stored)))
             numbers = np.empty(len(order), np.int64)
-            numbers[order] = totals - np.r_[0, totals][firsts][found.groups[order]]
-        values = before[found.groups] + numbers
-        stamps = np.maximum(times[found.groups], latest)
+            numbers[order] = totals - np.r_[0, totals][firsts][assigned.groups[order]]
+        values = before[assigned.groups] + numbers
+        stamps = np.maximum(times[assigned.groups], latest)
         last: Any = np.empty(len(stored), np.int64)
-        last[found.groups] = np.arange(len(found.groups))
+        last[assigned.groups] = np.arange(len(assigned.groups))
         content = values[last].astype(">i8").tobytes()
         contents = [content[place : place + 8] for place in range(0, len(content), 8)]
-        self._store.raw_put_many(found.places, contents, stamps[last].tolist())
+        self._store.raw_put_many(assigned.places, contents, stamps[last].tolist())
         return Numbers(numbers=values), Numbers(numbers=stamps)
 
-    def _folded(self, rows: Rows, found: _Windows, stored: list[Any]) -> tuple[Column, Numbers]:
+    def _folded(self, rows: Rows, assigned: _Windows, stored: list[Any]) -> tuple[Column, Numbers]:
         """Calls the functions of the aggregate for every row."""
         fold = self._folding
         initializer, aggregator, reducer, plain = fold.initializer, fold.aggregator, fold.reducer, fold.plain
-        order = np.argsort(found.groups, kind="stable")
-        sorted_sources = found.sources[order].tolist()
+        order = np.argsort(assigned.groups, kind="stable")
+        sorted_sources = assigned.sources[order].tolist()
         row_keys, row_values, row_times = rows.key.values, rows.value.values, rows.time.values
-        ends = np.cumsum(np.bincount(found.groups, minlength=len(stored))).tolist()
+        ends = np.cumsum(np.bincount(assigned.groups, minlength=len(stored))).tolist()
         results: list[Any] = []
         stamps: list[int] = []
         last: list[tuple[Any, int]] = []
@@ -157,6 +157,6 @@ class WindowStep:
             last.append((kept, kept_stamp))
             begin = end
         contents = fold.encoded([row[0] for row in last])
-        self._store.raw_put_many(found.places, contents, [row[1] for row in last])
+        self._store.raw_put_many(assigned.places, contents, [row[1] for row in last])
         back = np.argsort(order)
         return Column(results).taken(back), Numbers(stamps).taken(back)

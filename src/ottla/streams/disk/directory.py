@@ -73,7 +73,7 @@ class StateDirectory:
         return "unknown"
 
     def task_ids(self) -> list[str]:
-        """The tasks that have a directory here, whoever used it last."""
+        """The tasks that have a directory here, regardless of which worker used it last."""
         with contextlib.suppress(OSError):
             return sorted(entry.name for entry in self.path.iterdir() if (entry / _LOCK).exists())
         return []
@@ -96,7 +96,7 @@ class StateDirectory:
                 finally:
                     locked.release()
             except OSError:
-                # Another worker removes it as well, or takes it again.
+                # Another worker removed the directory, or uses it again.
                 continue
             removed.append(task_id)
         return removed

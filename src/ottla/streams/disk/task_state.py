@@ -1,8 +1,8 @@
 """The state of a task on disk: an LMDB environment with a table for every store, and a position for every table.
 
-What a local commit writes was committed in Kafka before. Its rows are written in slices, so that a worker does not
+A local commit writes rows that were committed in Kafka before. It writes them in slices, so that a worker does not
 pause for long; the positions follow in the last slice. After a crash between slices some rows are newer than their
-position says. Restoring from the position applies them again, and ends with the same rows.
+position. Restoring from the position applies them again, and ends with the same rows.
 
 Nothing is synced to the disk while a task runs: the operating system keeps what a killed process has written. After a
 crash of the machine the state is not trusted and restored from the changelogs.
@@ -35,7 +35,7 @@ _FIRST_MAP_BYTES = 1 << 36
 _TABLES_MAX = 256
 _STATUS = "status.json"
 _CHECKPOINTS = "ottla.checkpoints"
-# Follows every hash.
+# Sorts after every hash.
 _HIGHEST_BYTES = 33
 _HIGHEST = b"\xff" * _HIGHEST_BYTES
 
@@ -50,12 +50,12 @@ def is_available() -> bool:
 
 
 class Checkpoint(NamedTuple):
-    """What a table has: the changelog up to a position."""
+    """The state of a table: it contains its changelog up to a position."""
 
-    # The id of the changelog topic: a topic that was deleted and created again is another one.
+    # The id of the changelog topic: a topic that was deleted and created again has a new id.
     topic_id: str
     position: int
-    # The largest time that the store has seen.
+    # The stream time of the store: its largest timestamp so far.
     observed: int
     written_ms: int
     kind: str = ""
@@ -64,7 +64,7 @@ class Checkpoint(NamedTuple):
 
 
 class LmdbTable:
-    """A `Table`. It shows the last local commit."""
+    """A `Table` with the rows of the last local commit."""
 
     def __init__(self, state: TaskState, name: str) -> None:
         self._state = state
@@ -75,8 +75,8 @@ class LmdbTable:
 
     def get(self, key: bytes) -> bytes | None:
         stored = stored_key(key)
-        found: bytes | None = self._state.reader.get(stored, db=self.database)
-        return found if found is None or len(stored) != LONG_KEY_BYTES else unstored_row(stored, found)[1]
+        row: bytes | None = self._state.reader.get(stored, db=self.database)
+        return row if row is None or len(stored) != LONG_KEY_BYTES else unstored_row(stored, row)[1]
 
     def scan(
         self, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
@@ -90,13 +90,13 @@ class LmdbTable:
         reader = self._state.reader
         if self._reader is not reader:
             self._reader, self._cursor = reader, reader.cursor(self.database)
-        stored, found = stored_key(prefix), []
+        stored, rows = stored_key(prefix), []
         if self._cursor.set_range(stored):
             for key, content in self._cursor.iternext():
                 if not key.startswith(stored):
                     break
-                found.append((key[1:], content))
-        return found
+                rows.append((key[1:], content))
+        return rows
 
     def count(self) -> int:
         entries: int = self._state.reader.stat(self.database)["entries"]
@@ -104,7 +104,7 @@ class LmdbTable:
 
 
 class Scan:
-    """Rows of a table as they are when the first one is read, in a transaction of its own."""
+    """Rows of a table as of the first read, in a separate transaction."""
 
     def __init__(self, state: TaskState, read: Callable[[Any], Iterator[tuple[bytes, bytes]]], database: Any) -> None:
         self._state = state
@@ -146,15 +146,15 @@ def _rows_between(
     cursor: Any, first: bytes | None, last: bytes | None, *, reverse: bool
 ) -> Iterator[tuple[bytes, bytes]]:
     rows = _walk(cursor, first, last, reverse=reverse)
-    for is_long, group in groupby(rows, lambda row: row[0][:CUT_BYTES] if len(row[0]) >= CUT_BYTES else None):
-        found: Any = (unstored_row(*row) for row in group)
-        for key, content in sorted(found, reverse=reverse) if is_long is not None else found:
+    for cut_prefix, group in groupby(rows, lambda row: row[0][:CUT_BYTES] if len(row[0]) >= CUT_BYTES else None):
+        pairs: Any = (unstored_row(*row) for row in group)
+        for key, content in sorted(pairs, reverse=reverse) if cut_prefix is not None else pairs:
             if (first is None or key >= first) and (last is None or key <= last):
                 yield key, content
 
 
 def _walk(cursor: Any, first: bytes | None, last: bytes | None, *, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
-    """Stored rows between two keys; rows whose keys share their first bytes with a long one may be beyond."""
+    """Stored rows between two keys. Rows that share their first bytes with a long key may be outside the range."""
     low = b"" if first is None else stored_key(first)[:CUT_BYTES]
     high = None if last is None else stored_key(last)
     if high is not None and len(high) >= CUT_BYTES:
@@ -167,12 +167,12 @@ def _walk(cursor: Any, first: bytes | None, last: bytes | None, *, reverse: bool
                 yield stored, content
         return
     if high is None or not cursor.set_range(high):
-        found = cursor.last()
+        is_positioned = cursor.last()
     else:
-        found = cursor.key() == high or cursor.prev()
-    while found and cursor.key() >= low:
+        is_positioned = cursor.key() == high or cursor.prev()
+    while is_positioned and cursor.key() >= low:
         yield cursor.item()
-        found = cursor.prev()
+        is_positioned = cursor.prev()
 
 
 class TaskState:
@@ -187,7 +187,7 @@ class TaskState:
         self._open()
         self._tables: dict[str, LmdbTable] = {}
         self._slices: Iterator[None] | None = None
-        # Those that have begun and are not at their end.
+        # Scans that have begun and have not ended.
         self.scans: WeakSet[Scan] = WeakSet()
         # True if a local commit has failed, for instance because the disk is full.
         self._is_broken = False
@@ -196,14 +196,14 @@ class TaskState:
     # Reading.
 
     def table(self, name: str, kind: str) -> tuple[LmdbTable, Checkpoint | None]:
-        """The table of a store, and what it has; None if it is new, or of another kind of store."""
-        found = self._tables.get(name) or LmdbTable(self, name)
-        self._tables[name] = found
+        """The table of a store, and its checkpoint: None if the table is new, or of another kind of store."""
+        table = self._tables.get(name) or LmdbTable(self, name)
+        self._tables[name] = table
         checkpoint = self.checkpoint(name)
         if checkpoint is None or checkpoint.kind != kind:
             self.clear_table(name)
-            return found, None
-        return found, checkpoint
+            return table, None
+        return table, checkpoint
 
     def checkpoint(self, name: str) -> Checkpoint | None:
         content = self.reader.get(name.encode(), db=self._checkpoints)
@@ -211,7 +211,7 @@ class TaskState:
 
     def open_database(self, name: str) -> Any:
         database = self.environment.open_db(name.encode())
-        # A transaction knows the databases that existed when it began.
+        # A transaction sees only the databases that existed when it began.
         self._renew_reader()
         return database
 
@@ -238,7 +238,7 @@ class TaskState:
             self._slices = None
             return True
         except BaseException:
-            # A later local commit would claim rows that are missing.
+            # The checkpoint of a later local commit would cover rows that are missing.
             self._is_broken = True
             raise
         return False
@@ -258,10 +258,10 @@ class TaskState:
         """Writes many rows, in the order of their stored keys, with their checkpoint: a part of a restore."""
         database = self._tables[name].database
         is_new = not self._tables[name].count()
-        left = iter(rows)
+        remaining = iter(rows)
         # Small transactions need less memory; a crash between them is repaired by the restore that follows.
-        while some := list(islice(left, _LOAD_ROWS)):
-            self._transact(lambda transaction, some=some: transaction.cursor(database).putmulti(some, append=is_new))
+        while batch := list(islice(remaining, _LOAD_ROWS)):
+            self._transact(lambda transaction, batch=batch: transaction.cursor(database).putmulti(batch, append=is_new))
             yield
 
         def finish(transaction: Any) -> None:
@@ -283,7 +283,7 @@ class TaskState:
         self._directory.release()
 
     def abandon(self) -> None:
-        """As if the process had been killed: what was not written is lost."""
+        """Closes the state like a killed process: rows that were not written are lost."""
         self._slices = None
         self.environment.close()
         self._directory.release()
@@ -302,7 +302,7 @@ class TaskState:
             metasync=False,
             readahead=False,
         )
-        # A file that has grown is larger than the map that is asked for.
+        # The map of a file that has grown is larger than the requested size.
         self._map_bytes = self.environment.info()["map_size"]
         self.reader = self.environment.begin()
 
@@ -317,8 +317,8 @@ class TaskState:
             ]
             rows.sort(key=lambda row: row[0])
             while len(rows) > _SLICE_ROWS and change.is_repeatable:
-                some, rows = rows[:_SLICE_ROWS], rows[_SLICE_ROWS:]
-                self._transact(lambda transaction, some=some, database=database: _put(transaction, database, some))
+                batch, rows = rows[:_SLICE_ROWS], rows[_SLICE_ROWS:]
+                self._transact(lambda transaction, batch=batch, database=database: _put(transaction, database, batch))
                 yield
             last.append((database, rows))
             if change.expired_before is not None:
@@ -333,22 +333,22 @@ class TaskState:
         self._transact(finish)
 
     def _delete_before(self, database: Any, key: bytes) -> Iterator[None]:
-        """Rows that have expired are not missed, whatever the checkpoint says."""
-        end, left = stored_key(key), True
+        """Deletes expired rows. No reader needs them, so they may go before the checkpoint is written."""
+        end, has_more = stored_key(key), True
 
         def delete(transaction: Any) -> None:
-            nonlocal left
+            nonlocal has_more
             cursor = transaction.cursor(database)
-            found = cursor.first()
+            is_positioned = cursor.first()
             for _ in range(_SLICE_ROWS):
-                if not found or cursor.key() >= end:
-                    left = False
+                if not is_positioned or cursor.key() >= end:
+                    has_more = False
                     return
-                found = cursor.delete()
+                is_positioned = cursor.delete()
 
-        while left:
+        while has_more:
             self._transact(delete)
-            if left:
+            if has_more:
                 yield
 
     def _transact(self, write: Any) -> None:
@@ -402,9 +402,9 @@ def _is_trustworthy(path: Path) -> bool:
 
 def _write_status(path: Path, *, is_clean: bool) -> None:
     content = {"format": _FORMAT, "is_clean": is_clean, "boot_id": _boot_id(), "time_ms": time.time_ns() // 1_000_000}
-    before = path / f"{_STATUS}.new"
-    with open(before, "w", encoding="utf-8") as file:
+    temporary = path / f"{_STATUS}.new"
+    with open(temporary, "w", encoding="utf-8") as file:
         json.dump(content, file)
         file.flush()
         os.fsync(file.fileno())
-    before.replace(path / _STATUS)
+    temporary.replace(path / _STATUS)

@@ -45,12 +45,12 @@ class TopologyTestDriver:
         self.changelogs: dict[str, list[ChangelogRecord]] = {}
         self._offsets: dict[str, int] = {}
         groups = topology.node_groups().values()
-        world = [name for names in groups if topology.is_global(names) for name in names]
-        local = [name for names in groups if not topology.is_global(names) for name in names]
-        self._global = StreamTask(topology, world, self._settings, task_id="-1_0", now_ms=self.now_ms)
+        global_names = [name for names in groups if topology.is_global(names) for name in names]
+        local_names = [name for names in groups if not topology.is_global(names) for name in names]
+        self._global = StreamTask(topology, global_names, self._settings, task_id="-1_0", now_ms=self.now_ms)
         self._task = StreamTask(
             topology,
-            local,
+            local_names,
             self._settings,
             now_ms=self.now_ms,
             global_stores=self._global.stores,
@@ -97,7 +97,7 @@ class TopologyTestDriver:
 
     def get_state_store(self, name: str) -> Any:
         """A store of the topology; None if there is no such store."""
-        return self._task.stores.get(name) or self._global.stores.get(name)
+        return self.get_all_state_stores().get(name)
 
     get_key_value_store = get_state_store
     get_timestamped_key_value_store = get_state_store
@@ -145,7 +145,7 @@ class TopologyTestDriver:
             self._collect()
 
     def _collect(self) -> None:
-        """Keeps what was written; records of topics that the topology reads go back into it."""
+        """Collects the written records, and enqueues the records of topics that the topology reads."""
         self._task.flush()
         outputs, changelog = self._task.take_outputs()
         for change in changelog:

@@ -48,7 +48,7 @@ def nothing() -> None:
 
 
 def named_store(graph: Graph, materialized: Materialized | None, prefix: str) -> tuple[str, Materialized]:
-    """The name of the store, which is generated unless it was given."""
+    """The name of the store: the user's, or a generated name."""
     materialized = materialized or Materialized()
     return materialized.store_name or graph.new_store_name(prefix), materialized
 
@@ -64,7 +64,7 @@ def count_store(
 
 
 class AggregateBuilder:
-    """Adds the aggregates of one grouped stream; those of one named repartition topic share it."""
+    """Adds the aggregates of a grouped stream. Aggregates with one named repartition topic share the topic."""
 
     def __init__(self, stream: KGroupedStream) -> None:
         self._stream = stream

@@ -54,7 +54,7 @@ class CogroupedKStream:
     ) -> KTable:
         store, materialized = named_store(self.graph, materialized, _PREFIX)
         specification = key_value_specification(store, materialized)
-        plans = [Aggregate(specification.name, initializer, one) for one in self._streams.values()]
+        plans = [Aggregate(specification.name, initializer, aggregator) for aggregator in self._streams.values()]
         return self.build(plans, specification, materialized.key_serde, materialized.value_serde, named)
 
     def windowed_by(self, windows: Any) -> WindowedCogroupedKStream:
@@ -72,7 +72,7 @@ class CogroupedKStream:
         value_serde: Serde | None,
         named: str | None,
     ) -> KTable:
-        """One aggregate for each stream, all with one store, and a node where they meet."""
+        """One aggregate for each stream, all with one store, and a merge node."""
         from ottla.streams.dsl.table import KTable
 
         self._repartition(specification.name)
@@ -100,8 +100,8 @@ class CogroupedKStream:
             if stream not in self._parents:
                 self.graph.add(stream.node, node)
                 self._parents[stream] = node
-        first, *others = self._parents
-        first.copartition_with(*others)
+        first, *other_streams = self._parents
+        first.copartition_with(*other_streams)
 
 
 class WindowedCogroupedKStream:
@@ -128,16 +128,16 @@ class WindowedCogroupedKStream:
                 raise TypeError("aggregate() of session windows needs a merger of two aggregates")
             specification = session_specification(store, materialized, windows.gap_ms, windows.grace_ms)
             plans = [
-                SessionAggregate(specification.name, initializer, one, merger, windows, strategy)
-                for one in cogrouped.aggregators
+                SessionAggregate(specification.name, initializer, aggregator, merger, windows, strategy)
+                for aggregator in cogrouped.aggregators
             ]
             key_serde = session_windowed(materialized.key_serde)
         else:
             specification = window_specification(store, materialized, window_retention(windows), windows.grace_ms)
             specification.window_size_ms = windows.size_ms
             plans = [
-                time_window_plan(specification.name, initializer, one, windows, strategy)
-                for one in cogrouped.aggregators
+                time_window_plan(specification.name, initializer, aggregator, windows, strategy)
+                for aggregator in cogrouped.aggregators
             ]
             key_serde = time_windowed(materialized.key_serde, windows.size_ms)
         return cogrouped.build(plans, specification, key_serde, materialized.value_serde, named)

@@ -161,16 +161,16 @@ def _add_store(specification: StoreSpecification, topology: Topology, parents: S
 def _subscription_partitioner(joined: TableJoined) -> Callable[[str, Any, Any, int], int | None] | None:
     if joined.other_partitioner is None:
         return None
-    given = joined.other_partitioner
-    return lambda topic, key, _, partitions: given(topic, key, None, partitions)
+    partition_of = joined.other_partitioner
+    return lambda topic, key, _, partitions: partition_of(topic, key, None, partitions)
 
 
 def _response_partitioner(joined: TableJoined) -> Callable[[str, Any, Any, int], int | None]:
     if joined.partitioner is None:
-        # The subscription tells from which partition it came.
+        # The subscription carries the partition that it came from.
         return lambda _topic, _key, response, _partitions: response.primary_partition
-    given = joined.partitioner
-    return lambda topic, key, _, partitions: given(topic, key, None, partitions)
+    partition_of = joined.partitioner
+    return lambda topic, key, _, partitions: partition_of(topic, key, None, partitions)
 
 
 def _sink(

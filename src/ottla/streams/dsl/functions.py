@@ -20,7 +20,7 @@ def joiner_with_key(function: Callable[..., Any]) -> Callable[[Any, Any, Any], A
 
 
 def ignored_key(function: Any) -> Any:
-    """The function inside a function that ignores the key, of a value or of two; else None."""
+    """The user's function of one value or two, if it takes no key; else None."""
     return function.inner if isinstance(function, _Valued | _Paired) else None
 
 
@@ -41,10 +41,12 @@ class _Paired:
 
 
 def _required(function: Callable[..., Any]) -> int | None:
-    """The number of positional parameters without a default; None for functions that do not tell, as `str`."""
+    """The number of positional parameters without a default; None for functions without a signature, as `str`."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return None
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(1 for one in parameters if one.kind in kinds and one.default is inspect.Parameter.empty)
+    return sum(
+        1 for parameter in parameters if parameter.kind in kinds and parameter.default is inspect.Parameter.empty
+    )

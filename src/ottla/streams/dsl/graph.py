@@ -29,6 +29,7 @@ class GraphNode:
         write: Callable[[Topology, Sequence[str]], None] | None = None,
         *,
         changes_key: bool = False,
+        changes_value: bool = False,
         is_merge: bool = False,
         tolerates_null_keys: bool = False,
         grace_ms: int | None = None,
@@ -36,6 +37,7 @@ class GraphNode:
     ) -> None:
         self.name = name
         self.changes_key = changes_key
+        self.changes_value = changes_value
         self.is_merge = is_merge
         self.tolerates_null_keys = tolerates_null_keys
         self.grace_ms = grace_ms
@@ -47,7 +49,7 @@ class GraphNode:
 
     @property
     def has_versions(self) -> bool:
-        """True if changes of this table tell whether they are the latest; operators without a store pass that on."""
+        """True if changes of this table carry `is_latest`; operators without a store inherit this."""
         if self.is_versioned is not None or not self.parents:
             return bool(self.is_versioned)
         return all(parent.has_versions for parent in self.parents)
@@ -131,10 +133,10 @@ class Graph:
     def new_store_name(self, prefix: str) -> str:
         return f"{prefix}STATE-STORE-{next(self._index):010d}"
 
-    def name(self, given: str | None, prefix: str, suffix: str = "") -> str:
-        """The given name with a suffix, or a generated one. A number is used up in both cases."""
+    def name(self, named: str | None, prefix: str, suffix: str = "") -> str:
+        """The user's name with a suffix, or a generated name. A number is used up in both cases."""
         generated = self.new_name(prefix)
-        return generated if given is None else check_name(given + suffix, "The name")
+        return generated if named is None else check_name(named + suffix, "The name")
 
     # Nodes.
 
@@ -145,8 +147,13 @@ class Graph:
             if child.changes_key:
                 self._key_changers.setdefault(child, [])
             elif isinstance(child, RepartitionNode) and child.may_merge:
-                changer = _ancestor(child, lambda node: node.changes_key)
-                if changer is not None and child not in self._key_changers.setdefault(changer, []):
+                changer = _ancestor(child, lambda node: node.changes_key or node.changes_value)
+                # A topic stays behind an operator that changes values: its serde may not fit the values before.
+                if (
+                    changer is not None
+                    and changer is _ancestor(child, lambda node: node.changes_key)
+                    and child not in self._key_changers.setdefault(changer, [])
+                ):
                     self._key_changers[changer].append(child)
 
     def copartition(self, sources: Iterable[str]) -> set[str]:
@@ -215,8 +222,8 @@ class Graph:
             """True if a node below keeps records without a key."""
             if node not in visited:
                 visited[node] = False
-                found = [child.tolerates_null_keys or tolerates(child) for child in node.children]
-                visited[node] = any(found)
+                tolerances = [child.tolerates_null_keys or tolerates(child) for child in node.children]
+                visited[node] = any(tolerances)
             return visited[node]
 
         tolerates(self.root)
@@ -227,21 +234,22 @@ class Graph:
     def _merge_repartitions(self) -> None:
         """Several repartition topics after one change of the key become one, directly after the change."""
         self._move_to_merges()
-        for changer, found in list(self._key_changers.items()):
-            if not found:
+        for changer, repartitions in list(self._key_changers.items()):
+            if not repartitions:
                 continue
-            first = found[0]
+            first = repartitions[0]
             merged = self.new_repartition(
                 first.topic.name,
-                next((node.key_serde for node in found if node.key_serde is not None), None),
-                next((node.value_serde for node in found if node.value_serde is not None), None),
+                next((node.key_serde for node in repartitions if node.key_serde is not None), None),
+                next((node.value_serde for node in repartitions if node.value_serde is not None), None),
             )
             merged.priority = changer.priority
-            for node in found:
-                child = _ancestor(node, lambda one, changer=changer: changer in one.parents, include_self=True)  # type: ignore[misc]
-                assert child is not None
-                merged.add_child(child)
-                changer.remove_child(child)
+            for node in repartitions:
+                child = _ancestor(node, lambda below, changer=changer: changer in below.parents, include_self=True)  # type: ignore[misc]
+                # None: an earlier topic was behind the same child, which has moved already. Kafka Streams fails here.
+                if child is not None:
+                    merged.add_child(child)
+                    changer.remove_child(child)
                 parents = list(node.parents)
                 for grandchild in list(node.children):
                     for parent in parents:
@@ -261,10 +269,10 @@ class Graph:
         merges = [node for node in _all_nodes(self.root) if node.is_merge]
         for merge in sorted(merges, key=lambda node: node.priority):
             moved: list[RepartitionNode] = []
-            for changer, found in list(self._key_changers.items()):
-                below = found and all(_is_below(node, merge) for node in found)
+            for changer, repartitions in list(self._key_changers.items()):
+                below = repartitions and all(_is_below(node, merge) for node in repartitions)
                 if below and _is_below(merge, changer):
-                    moved += [node for node in found if node not in moved]
+                    moved += [node for node in repartitions if node not in moved]
                     del self._key_changers[changer]
             if moved:
                 self._key_changers[merge] = moved
@@ -311,25 +319,25 @@ def _ancestor(node: GraphNode, matches: Callable[[GraphNode], bool], *, include_
     if include_self and matches(node):
         return node
     for parent in node.parents:
-        found = parent if matches(parent) else _ancestor(parent, matches)
-        if found is not None:
-            return found
+        ancestor = parent if matches(parent) else _ancestor(parent, matches)
+        if ancestor is not None:
+            return ancestor
     return None
 
 
 def _is_below(node: GraphNode, ancestor: GraphNode) -> bool:
-    return _ancestor(node, lambda one: one is ancestor) is not None
+    return _ancestor(node, lambda candidate: candidate is ancestor) is not None
 
 
 def _all_nodes(root: GraphNode) -> list[GraphNode]:
-    found: dict[GraphNode, None] = {}
+    nodes: dict[GraphNode, None] = {}
     waiting = [root]
     while waiting:
         node = waiting.pop()
-        if node not in found:
-            found[node] = None
+        if node not in nodes:
+            nodes[node] = None
             waiting += node.children
-    return list(found)
+    return list(nodes)
 
 
 def _check_copartitioned_numbers(topology: Topology) -> None:

@@ -52,7 +52,7 @@ def stateful(
     stores: Sequence[str] = (),
     **flags: Any,
 ) -> GraphNode:
-    """A node with one processor that uses stores: a new one, or some that exist."""
+    """A node with one processor that uses stores: a new store, or existing stores."""
 
     def write(topology: Topology, parents: Sequence[str]) -> None:
         topology.add_processor(name, supplier, *parents)
@@ -67,17 +67,17 @@ def stateful(
 def key_value_specification(store: str, materialized: Materialized) -> StoreSpecification:
     """The store of a table: timestamped, unless the user gave a versioned one."""
     if materialized.specification is not None:
-        given = materialized.specification
-        given.key_serde = materialized.key_serde
-        given.value_serde = materialized.value_serde
-        if given.kind is StoreKind.KEY_VALUE:
-            given.kind = StoreKind.TIMESTAMPED
+        specification = materialized.specification
+        specification.key_serde = materialized.key_serde
+        specification.value_serde = materialized.value_serde
+        if specification.kind is StoreKind.KEY_VALUE:
+            specification.kind = StoreKind.TIMESTAMPED
         if materialized.time_to_live_ms:
-            if given.kind is not StoreKind.TIMESTAMPED:
-                check_no_time_to_live(given.name, materialized)
-            given.time_to_live_ms = materialized.time_to_live_ms
-        given.is_cached = materialized.is_cached and given.kind is not StoreKind.VERSIONED
-        return given
+            if specification.kind is not StoreKind.TIMESTAMPED:
+                check_no_time_to_live(specification.name, materialized)
+            specification.time_to_live_ms = materialized.time_to_live_ms
+        specification.is_cached = materialized.is_cached and specification.kind is not StoreKind.VERSIONED
+        return specification
     return StoreSpecification(
         store,
         StoreKind.TIMESTAMPED,

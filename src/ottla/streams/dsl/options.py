@@ -1,4 +1,4 @@
-"""Options of operators: names, serdes and stores. Each is a value; `with_...` returns a changed copy."""
+"""Options of operators: names, serdes and stores. Options are values; `with_...` returns a changed copy."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Partitioner = Callable[[str, Any, Any, int], int | None]
 
 
 class Named:
-    """The name of an operator: a plain string is as good."""
+    """The name of an operator; a plain string works as well."""
 
     @staticmethod
     def as_(name: str) -> str:
@@ -167,11 +167,11 @@ class Materialized:
     log_config: tuple[tuple[str, str], ...] = ()
     retention_ms: int | None = None
     specification: StoreSpecification | None = None
-    # None: as `default.dsl.store` says.
+    # None: the type of `default.dsl.store`.
     is_persistent: bool | None = None
     # True if the record cache may hold updates back; it has no effect while the cache has no bytes.
     is_cached: bool = True
-    # 0: rows stay.
+    # 0: rows do not expire.
     time_to_live_ms: int = 0
 
     @classmethod
@@ -208,7 +208,7 @@ class Materialized:
         return replace(self, retention_ms=milliseconds(retention))
 
     def with_time_to_live(self, duration: Duration) -> Materialized:
-        """Rows of a table without windows are gone so long after their last update; the table tells nobody."""
+        """Rows of a table without windows expire this long after their last update, without a change downstream."""
         return replace(self, time_to_live_ms=checked_time_to_live(self.store_name or "of the table", duration))
 
     def with_store_type(self, kind: StoreType) -> Materialized:
@@ -250,7 +250,7 @@ class Joined:
         return replace(self, name=check_name(name, "The name"))
 
     def with_grace_period(self, grace: Duration) -> Joined:
-        """Stream records wait so long for the table; it must be versioned."""
+        """Stream records wait this long for the table, which must be versioned."""
         return replace(self, grace_ms=milliseconds(grace))
 
 
@@ -307,7 +307,7 @@ class TableJoined:
 
 @dataclass(frozen=True, slots=True)
 class Branched:
-    """The name of a branch, and what becomes of it."""
+    """The name of a branch, and the function or consumer that gets its stream."""
 
     name: str | None = None
     function: Callable[[Any], Any] | None = None

@@ -82,6 +82,7 @@ class KStream(Handle):
             "KSTREAM-MAPVALUES-",
             functools.partial(operators.MapValues, with_key(mapper)),
             key_serde=self.key_serde,
+            changes_value=True,
         )
 
     def flat_map(self, mapper: Callable[[Any, Any], Iterable[tuple[Any, Any]]], named: str | None = None) -> KStream:
@@ -94,6 +95,7 @@ class KStream(Handle):
             "KSTREAM-FLATMAPVALUES-",
             functools.partial(operators.FlatMapValues, with_key(mapper)),
             key_serde=self.key_serde,
+            changes_value=True,
         )
 
     def peek(self, action: Callable[[Any, Any], object], named: str | None = None) -> KStream:
@@ -292,9 +294,10 @@ class KStream(Handle):
         key_serde: Serde | None = None,
         value_serde: Serde | None = None,
         changes_key: bool = False,
+        changes_value: bool = False,
     ) -> KStream:
         name = self.graph.name(named, prefix)
-        node = stateless(name, supplier, changes_key=changes_key)
+        node = stateless(name, supplier, changes_key=changes_key, changes_value=changes_value)
         self.graph.add(self.node, node)
         return KStream(
             self.graph,

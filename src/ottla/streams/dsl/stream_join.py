@@ -23,7 +23,7 @@ __all__ = ["join_streams"]
 
 
 class StreamJoinNode(GraphNode):
-    """The two sides of a join, their stores, and the node where their results meet."""
+    """The two sides of a join, their stores, and the node that merges their results."""
 
     def __init__(self, name: str, plan: _Plan, *, tolerates_null_keys: bool) -> None:
         super().__init__(name, tolerates_null_keys=tolerates_null_keys)
@@ -142,7 +142,7 @@ def join_streams(
     is_left: bool,
     is_right: bool,
 ) -> KStream:
-    """A join; `is_left` and `is_right` tell which side's records come out without a partner."""
+    """A join; `is_left` and `is_right` select the sides whose records come out without a partner."""
     from ottla.streams.dsl.stream import KStream
 
     if left.needs_repartition:

@@ -143,12 +143,12 @@ class KTable(Handle):
         unknown = set(options) - {"materialized", "named", "table_joined"}
         if unknown or not arguments:
             raise TypeError(f"join() takes a table, functions, materialized, named and table_joined, not {unknown}")
-        functions = [one for one in arguments if callable(one)]
-        for one in arguments:
-            if isinstance(one, Materialized):
-                options.setdefault("materialized", one)
-            elif isinstance(one, TableJoined):
-                options.setdefault("table_joined", one)
+        functions = [argument for argument in arguments if callable(argument)]
+        for argument in arguments:
+            if isinstance(argument, Materialized):
+                options.setdefault("materialized", argument)
+            elif isinstance(argument, TableJoined):
+                options.setdefault("table_joined", argument)
         if len(functions) == 2:
             from ottla.streams.dsl.foreign_key import join_by_foreign_key
 
@@ -184,7 +184,7 @@ class KTable(Handle):
         return self._derive(name, TableFilter(self.plan, predicate, store, keeps=keeps), materialized, value_serde)
 
     def _burn_store_name(self, materialized: Materialized | None, prefix: str) -> str | None:
-        """The name of the store, if one was given. Kafka Streams uses up a number if it was not."""
+        """The user's name of the store, or None. Kafka Streams uses up a number for options without a name."""
         if materialized is not None and materialized.store_name is None:
             self.graph.new_store_name(prefix)
         return None if materialized is None else materialized.store_name

@@ -134,9 +134,9 @@ def join_tables(
         right.plan.send_old_values(force=True)
     kinds = {(False, False): (JoinKind.INNER, JoinKind.INNER), (True, False): (JoinKind.LEFT, JoinKind.RIGHT)}
     kind = kinds.get((is_left, is_right), (JoinKind.OUTER, JoinKind.OUTER))
-    this = TableJoinSide(left.plan, right.plan, joiner, kind[0], is_left=True)
-    other = TableJoinSide(right.plan, left.plan, joiner, kind[1], is_left=False)
-    this.uses_versions, other.uses_versions = left.node.has_versions, right.node.has_versions
+    left_side = TableJoinSide(left.plan, right.plan, joiner, kind[0], is_left=True)
+    right_side = TableJoinSide(right.plan, left.plan, joiner, kind[1], is_left=False)
+    left_side.uses_versions, right_side.uses_versions = left.node.has_versions, right.node.has_versions
     names = (
         graph.name(named, "KTABLE-JOINTHIS-", "-join-this"),
         graph.name(named, "KTABLE-JOINOTHER-", "-join-other"),
@@ -148,12 +148,12 @@ def join_tables(
         assert materialized.store_name is not None
         specification = key_value_specification(materialized.store_name, materialized)
         key_serde, value_serde, queryable = materialized.key_serde, materialized.value_serde, specification.name
-    merge = TableJoinMerge(this, other, queryable)
+    merge = TableJoinMerge(left_side, right_side, queryable)
     views = (left.plan.view(), right.plan.view())
 
     def write(topology: Topology, parents: Sequence[str]) -> None:  # noqa: ARG001
-        topology.add_processor(names[0], this, left.name)
-        topology.add_processor(names[1], other, right.name)
+        topology.add_processor(names[0], left_side, left.name)
+        topology.add_processor(names[1], right_side, right.name)
         topology.add_processor(name, merge, *names)
         topology.connect_processor_and_state_stores(names[0], *views[1].stores)
         topology.connect_processor_and_state_stores(names[1], *views[0].stores)

@@ -21,8 +21,20 @@ class ColumnFunction:
     def __call__(self, *values: Any) -> Any:
         import pyarrow as pa
 
-        arrays = (pa.array([value], pa.string() if value is None else None) for value in values)
-        return self.function(*arrays)[0].as_py()
+        return self.apply(*(pa.array([value]) for value in values))[0].as_py()
+
+    def apply(self, *arrays: Any) -> Any:
+        """Calls the function. An array that has only None has no type, and few functions of text take it."""
+        import pyarrow as pa
+
+        typed = [array.cast(pa.string()) if pa.types.is_null(array.type) else array for array in arrays]
+        try:
+            return self.function(*typed)
+        except pa.ArrowException:
+            if not any(pa.types.is_null(array.type) for array in arrays):
+                raise
+            # A function of numbers takes no text, but an array without a type.
+            return self.function(*arrays)
 
 
 def columns(function: Callable[..., Any]) -> ColumnFunction:

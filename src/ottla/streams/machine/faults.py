@@ -29,11 +29,11 @@ class FaultHandling:
         self._handlers = handlers = task.settings.handlers
         # Dead letters are source records.
         self.keeps_source = handlers.catches_processing or bool(handlers.production.dead_letter_topic)
-        # A handler of the user may want to know where a record came from that a broker refuses.
+        # A user's production handler gets the origin of a record that a broker refuses.
         self.keeps_origin = handlers.handles_production
 
     def guarded(self, node: str, process: Process) -> Process:
-        """A node that hands its exceptions to the handler for processing; the node itself if that would only fail."""
+        """A node whose exceptions go to the processing handler; the node itself for the default handler."""
         if not self._handlers.catches_processing:
             return process
 
@@ -84,8 +84,8 @@ class FaultHandling:
         response = ask_handler(
             lambda: handler.handle_serialization_error(context, record, error, origin), context, error
         )
-        what = f"cannot be serialized for topic {topic} (its {origin.value})"
-        self._apply(response, context, error, what, "production.exception.handler")
+        problem = f"cannot be serialized for topic {topic} (its {origin.value})"
+        self._apply(response, context, error, problem, "production.exception.handler")
 
     def _on_processing_error(self, node: str, record: Record | None, error: Exception) -> None:
         context = self.context(node)
@@ -108,13 +108,15 @@ class FaultHandling:
             source_raw_value=None if source is None else source.value,
         )
 
-    def _apply(self, response: Response, context: ErrorHandlerContext, error: Exception, what: str, key: str) -> None:
+    def _apply(
+        self, response: Response, context: ErrorHandlerContext, error: Exception, problem: str, key: str
+    ) -> None:
         self._task.outputs.extend(response.dead_letter_queue_records)
         if response.result is Result.FAIL:
             raise FailedProcessingError(
-                f"A record {what} ({context}): {error!r}. To skip records like it, set {key}."
+                f"A record {problem} ({context}): {error!r}. To skip records like it, set {key}."
             ) from error
-        reason = f"{context.processor_node_id}: {what}"
+        reason = f"{context.processor_node_id}: {problem}"
         self._task.dropped[reason] = self._task.dropped.get(reason, 0) + 1
 
 

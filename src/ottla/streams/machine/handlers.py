@@ -1,4 +1,4 @@
-"""Exception handlers: what becomes of a record that cannot be read, processed or written (KIP-1033, KIP-1034).
+"""Exception handlers for records that cannot be read, processed or written (KIP-1033, KIP-1034).
 
 A handler answers `Response.resume()`, which drops the record, or `Response.fail()`, which ends the worker. Both may
 name records for a dead-letter topic. With `errors.dead.letter.queue.topic.name` the handlers of this module send the
@@ -45,7 +45,7 @@ class OutputRecord(NamedTuple):
     headers: Headers = ()
     # None: by the hash of the key.
     partition: int | None = None
-    # Where it was written; only if a handler of the user may ask.
+    # Where the record was written; set only for a user's production handler.
     origin: ErrorHandlerContext | None = None
 
 
@@ -92,7 +92,7 @@ class ErrorHandlerContext:
 
 
 class _Handler:
-    """`dead_letter_topic` is the configured one."""
+    """`dead_letter_topic` is the configured topic, or None."""
 
     dead_letter_topic: str | None = None
 
@@ -193,8 +193,8 @@ class DefaultProductionExceptionHandler(ProductionExceptionHandler):
 
 
 _BUILT_IN: dict[str, type[_Handler]] = {
-    one.__name__: one
-    for one in (
+    handler.__name__: handler
+    for handler in (
         LogAndFailExceptionHandler,
         LogAndContinueExceptionHandler,
         LogAndFailProcessingExceptionHandler,
@@ -219,7 +219,7 @@ class Handlers(NamedTuple):
 
     @property
     def sees_records(self) -> bool:
-        """True if a handler may skip single records after they were deserialized: columns have none."""
+        """True if a handler may skip single records after they were deserialized: columns have no single records."""
         return self.catches_processing or self.handles_production
 
     @property
@@ -228,18 +228,18 @@ class Handlers(NamedTuple):
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any]) -> Handlers:
-        """Handlers are given as classes, as objects, or by the names of Kafka Streams' own."""
+        """Handlers are given as classes, as objects, or by the names of Kafka Streams' handlers."""
 
         def create(kind: type[_Handler], default: type[_Handler], *keys: str) -> Any:
             key = next((key for key in keys if properties.get(key) is not None), keys[0])
-            given = properties.get(key, default)
-            if isinstance(given, str):
-                given = _BUILT_IN.get(given.removeprefix(_JAVA), given)
-            handler = given() if isinstance(given, type) else given
+            setting = properties.get(key, default)
+            if isinstance(setting, str):
+                setting = _BUILT_IN.get(setting.removeprefix(_JAVA), setting)
+            handler = setting() if isinstance(setting, type) else setting
             if not isinstance(handler, kind):
-                known = ", ".join(name for name, one in _BUILT_IN.items() if issubclass(one, kind))
+                known = ", ".join(name for name, handler_class in _BUILT_IN.items() if issubclass(handler_class, kind))
                 raise StreamsError(
-                    f"{key}={given!r} is no {kind.__name__}; give a class, an object, or the name of one of Kafka "
+                    f"{key}={setting!r} is no {kind.__name__}; give a class, an object, or the name of one of Kafka "
                     f"Streams' handlers ({known})."
                 )
             handler.configure(properties)

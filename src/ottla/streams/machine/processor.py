@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,14 @@ from ottla.streams.serdes import Serde
 if TYPE_CHECKING:
     from ottla.streams.machine.task import StreamTask
 
-__all__ = ["Cancellable", "FixedKeyProcessor", "Processor", "ProcessorContext", "PunctuationType"]
+__all__ = [
+    "Cancellable",
+    "FixedKeyProcessor",
+    "PreparedProcessor",
+    "Processor",
+    "ProcessorContext",
+    "PunctuationType",
+]
 
 
 class PunctuationType(Enum):
@@ -27,7 +35,7 @@ class Processor:
     """One node of a topology, for one task."""
 
     def init(self, context: ProcessorContext) -> None:
-        """Called once before the first record."""
+        """Called once before the first record, when the stores are restored."""
         self.context = context
 
     def process(self, record: Record) -> None:
@@ -35,6 +43,14 @@ class Processor:
 
     def close(self) -> None:
         """Called once after the last record."""
+
+
+class PreparedProcessor(Processor):
+    """An operator that determines what a restore of its store keeps."""
+
+    def prepare(self, context: ProcessorContext) -> None:
+        """Called once before the stores are restored."""
+        raise NotImplementedError
 
 
 class FixedKeyProcessor(Processor):
@@ -60,7 +76,7 @@ class Cancellable:
 
 
 class ProcessorContext:
-    """What a processor can see and do: forward records, use its stores, schedule punctuations."""
+    """The API of a processor: forward records, use its stores, schedule punctuations."""
 
     def __init__(self, task: StreamTask, node: str, stores: frozenset[str]) -> None:
         self._task = task
@@ -88,6 +104,21 @@ class ProcessorContext:
                 raise StreamsError(f"{self.node_name} has no child {child}; it has {sorted(self._targets_by_name)}.")
             self._targets_by_name[child](record)
         task.timestamp = before
+
+    def forward_buffered(self, record: Record, metadata: RecordMetadata | None) -> None:
+        """Passes on a record that has waited in a buffer. Later operators see where it came from."""
+        with self.origin(metadata):
+            self.forward(record)
+
+    @contextmanager
+    def origin(self, metadata: RecordMetadata | None) -> Iterator[None]:
+        """Within the block, later operators see where a record came from that has waited in a buffer."""
+        task = self._task
+        before, task.place = task.place, None if metadata is None else (metadata, metadata.offset, None)
+        try:
+            yield
+        finally:
+            task.place = before
 
     def get_state_store(self, name: str) -> Any:
         store = self._task.global_stores.get(name)
@@ -125,7 +156,7 @@ class ProcessorContext:
         return self._task.processor_metadata.get(name)
 
     def commit(self) -> None:
-        """Asks for a commit as soon as possible."""
+        """Requests a commit as soon as possible."""
         self._task.commit_requested = True
 
     @property

@@ -1,7 +1,7 @@
-"""The record cache: holds updates of tables back until a commit, or until it is full, so that later operators see less.
+"""The record cache: holds updates of tables back until a commit, or until it is full, so that fewer are forwarded.
 
 The sizes of entries, the order of evictions and the order of a flush are those of Kafka Streams, because they decide
-what is forwarded. Stores have every update at once; the cache only holds back what follows from it.
+what is forwarded. Stores have every update at once; the cache only delays their forwarding.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CacheBudget", "UpdateCache"]
 
-# What an entry takes beside its key, its value, the topic and the headers of its record.
+# The bytes of an entry beside its key, its value, and the topic and the headers of its record.
 _NODE_BYTES = 24
 _ENTRY_BYTES = 1 + 8 + 8 + 4
 
@@ -30,7 +30,7 @@ class CacheBudget:
 
 
 class _Update(NamedTuple):
-    """What is forwarded when the entry leaves, and where its record came from."""
+    """The record to forward when the entry leaves the cache, and where it came from."""
 
     record: Record
     context: ProcessorContext
@@ -45,7 +45,7 @@ class _Entry:
     def __init__(self, size: int) -> None:
         self.size = size
         self.is_dirty = False
-        # The row that later operators know.
+        # The row that later operators got last.
         self.before: Any = None
         self.update: _Update | None = None
 
@@ -97,7 +97,7 @@ class UpdateCache:
         self._flush(None)
 
     def discard(self) -> None:
-        """The task is closed: other caches may use the bytes."""
+        """Called when the task is closed: other caches may use the bytes."""
         self._budget.bytes_used -= sum(entry.size for entry in self._entries.values())
         self._entries, self._dirty = {}, {}
 
@@ -112,17 +112,17 @@ class UpdateCache:
                 self._flush(entry)
 
     def _flush(self, evicted: _Entry | None) -> None:
-        """Forwards what was evicted first, and then all updates."""
+        """Forwards the evicted entry first, and then all updates."""
         places, self._dirty = self._dirty, {}
-        found = [] if evicted is None else [(evicted.update, evicted.before)]
+        updates = [] if evicted is None else [(evicted.update, evicted.before)]
         waiting = []
         for place in places:
             entry = self._entries[place]
             waiting.append((place, entry))
-            found.append((entry.update, entry.before))
+            updates.append((entry.update, entry.before))
             # Clean from now on, because forwarding may update the entry again.
             entry.is_dirty, entry.before = False, None
-        for update, before in found:
+        for update, before in updates:
             assert update is not None
             self._forward(update, before)
         for place, entry in waiting:
@@ -134,7 +134,7 @@ class UpdateCache:
         record, task = update.record, self._task
         new = record.value.new
         if new is None and before is None:
-            # Later operators know of no row that they could remove.
+            # Later operators have no row to remove.
             return
         current = task.place, task.timestamp
         task.place, task.timestamp = update.place, update.timestamp

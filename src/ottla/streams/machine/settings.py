@@ -1,4 +1,4 @@
-"""What tasks take from the configuration of their application."""
+"""The settings of tasks, from the configuration of their application."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A stream task: one partition of one sub-topology, as a state machine without I/O and without a clock.
 
-Records come in by `enqueue`, the time by `now_ms`; `run` processes what is there and `take_outputs` hands out what came
-of it: records for topics and for changelogs, in the order in which they were written.
+Records come in by `enqueue`, the time by `now_ms`; `run` processes waiting records and `take_outputs` returns
+the results: records for topics and for changelogs, in the order in which they were written.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from ottla.streams.errors import StreamsError
 from ottla.streams.machine.faults import FaultHandling
 from ottla.streams.machine.handlers import OutputRecord, SerializationExceptionOrigin
-from ottla.streams.machine.processor import Cancellable, ProcessorContext, PunctuationType
+from ottla.streams.machine.processor import Cancellable, PreparedProcessor, ProcessorContext, PunctuationType
 from ottla.streams.machine.record_cache import CacheBudget, UpdateCache
 from ottla.streams.machine.settings import TaskSettings
 from ottla.streams.record import NO_TIMESTAMP, Headers, Record, RecordMetadata
@@ -26,7 +26,7 @@ __all__ = ["ChangelogColumns", "ChangelogRecord", "InputRecord", "OutputRecord",
 
 
 class Incoming(Protocol):
-    """A record of an input partition: an `InputRecord`, or what a consumer returns."""
+    """A record of an input partition: an `InputRecord`, or a record of a consumer."""
 
     @property
     def key(self) -> Any: ...
@@ -75,7 +75,7 @@ class ChangelogColumns(NamedTuple):
 
 
 class _Queue:
-    """The records of one input partition that wait."""
+    """The waiting records of one input partition."""
 
     __slots__ = (
         "forward",
@@ -104,7 +104,7 @@ class _Queue:
         self.value_serde = settings.resolve_value(source.value_serde)
         self.timestamp_of = source.timestamp_extractor
         self.partition_time = NO_TIMESTAMP
-        # With their offsets and, if a handler may need it, the source record.
+        # With their offsets and, if a handler may need them, the source records.
         self.records: deque[tuple[Record, int, Incoming | None]] = deque()
         self.forward = forward
 
@@ -120,7 +120,7 @@ def _decoded(queue: _Queue, record: Incoming) -> Record:
 
 
 class StreamTask:
-    """`partition` is the number of the task; every input partition of it has the same number."""
+    """All input partitions of a task have the same partition number."""
 
     def __init__(
         self,
@@ -134,17 +134,19 @@ class StreamTask:
         processor_metadata: Mapping[str, int] | None = None,
         partition_times: Mapping[tuple[str, int], int] | None = None,
         cache: CacheBudget | None = None,
+        is_restored: bool = True,
     ) -> None:
+        """With `is_restored=False` the owner restores the stores and then calls `initialize`."""
         self.settings = settings
         self.task_id = task_id
         self.now_ms = now_ms
         self.timestamp = NO_TIMESTAMP
-        # What an earlier run of the task knew at its last commit.
+        # State of the task's previous run at its last commit.
         self.processor_metadata: dict[str, int] = dict(processor_metadata or {})
         self.partition_times: dict[tuple[str, int], int] = dict(partition_times or {})
         self.stream_time = max(self.partition_times.values(), default=NO_TIMESTAMP)
         # The partition and offset of the record that is being processed.
-        self.place: tuple[_Queue, int, Incoming | None] | None = None
+        self.place: tuple[_Queue | RecordMetadata, int, Incoming | None] | None = None
         self._faults = FaultHandling(self)
         self.commit_requested = False
         self.outputs: list[OutputRecord] = []
@@ -164,13 +166,24 @@ class StreamTask:
         self._by_stream_time = self._punctuations[PunctuationType.STREAM_TIME]
         self._sources: dict[str, tuple[SourceNode, ProcessorContext]] = {}
         self._patterns: list[tuple[SourceNode, ProcessorContext]] = []
+        # Processors that `initialize` has not reached, and processors that `close` closes.
+        self._uninitialized: list[tuple[Any, ProcessorContext]] = []
         self._processors: list[Any] = []
         self.processors: dict[str, Any] = {}
         self._cache = cache
         self._create_stores()
         self._connect()
+        if is_restored:
+            self.initialize()
 
-    # The door.
+    # Called by the owner of the task.
+
+    def initialize(self) -> None:
+        """Initializes the processors, which may read their stores."""
+        while self._uninitialized:
+            processor, context = self._uninitialized.pop(0)
+            self._processors.append(processor)
+            processor.init(context)
 
     def enqueue(self, topic: str, partition: int, records: Iterable[Incoming]) -> None:
         """Adds records of an input partition. Records whose timestamp is negative are dropped."""
@@ -186,7 +199,7 @@ class StreamTask:
             self._wait(queue)
 
     def timestamp_reader(self, topic: str, partition: int) -> Callable[[Iterable[Incoming]], list[int]] | None:
-        """Tells the extracted timestamps of records that are to be enqueued; None if the source has no extractor."""
+        """A function that extracts timestamps of records before they are enqueued; None without an extractor."""
         queue = self._queues.get((topic, partition)) or self._new_queue(topic, partition)
         extract, latest = queue.timestamp_of, queue.partition_time
         if extract is None:
@@ -194,26 +207,26 @@ class StreamTask:
 
         def read(records: Iterable[Incoming]) -> list[int]:
             nonlocal latest
-            found = []
+            timestamps = []
             for record in records:
                 try:
                     timestamp = extract(_decoded(queue, record), latest)
                 except Exception:  # noqa: BLE001
-                    # It fails again when it is enqueued, and handlers are asked then.
+                    # The record fails again in `enqueue`, which calls the handlers.
                     timestamp = NO_TIMESTAMP
                 latest = max(latest, timestamp)
-                found.append(timestamp)
-            return found
+                timestamps.append(timestamp)
+            return timestamps
 
         return read
 
     def run(self, limit: int | None = None) -> int:
-        """Processes waiting records, the one with the smallest timestamp first; returns their number."""
+        """Processes waiting records, the smallest timestamp first; returns their number."""
         done = 0
         while self._waiting and (limit is None or done < limit):
             queue = heapq.heappop(self._waiting)[2]
             if not self._waiting and limit is None:
-                # One partition has records: their order is given.
+                # Only one partition has records: they keep their order.
                 records, queue.records = queue.records, deque()
                 for record, offset, source in records:
                     self._process(queue, record, offset, source)
@@ -240,7 +253,7 @@ class StreamTask:
             self._queues[place].partition_time = self.partition_times[place]
 
     def flush(self) -> None:
-        """Before a commit: stores write what they hold back from their changelogs."""
+        """Called before a commit: stores write the changes to their changelogs that they have held back."""
         for store in self.stores.values():
             if store.cache is not None:
                 store.cache.flush()
@@ -252,7 +265,7 @@ class StreamTask:
         return taken
 
     def take_changelog_columns(self) -> list[ChangelogColumns]:
-        """Changes by column forms. They are older than those of `take_outputs`."""
+        """Changes by column forms. They precede the changes of `take_outputs`."""
         taken, self.changelog_columns = self.changelog_columns, []
         return taken
 
@@ -264,8 +277,15 @@ class StreamTask:
         for store in self.stores.values():
             if store.cache is not None:
                 store.cache.discard()
+        failures = []
         for processor in self._processors:
-            processor.close()
+            try:
+                processor.close()
+            except Exception as error:  # noqa: BLE001
+                # The other processors are closed, too.
+                failures.append(error)
+        if failures:
+            raise failures[0]
 
     @property
     def metadata(self) -> RecordMetadata | None:
@@ -291,7 +311,7 @@ class StreamTask:
                 return source, context
         return None
 
-    # What processors and stores call.
+    # Called by processors and stores.
 
     def log(self, store: str, key: bytes, value: bytes | None, timestamp: int, headers: Headers = ()) -> None:
         self.changelog.append(ChangelogRecord(store, key, value, timestamp, headers))
@@ -332,7 +352,6 @@ class StreamTask:
 
     def _connect(self) -> None:
         contexts: dict[str, ProcessorContext] = {}
-        ready = []
         for name in self._names:
             node = self._topology.nodes[name]
             process: Callable[[Record], None] | None = None
@@ -350,14 +369,14 @@ class StreamTask:
             elif isinstance(node, ProcessorNode):
                 processor = node.supplier()
                 process = self._faults.guarded(name, processor.process)
-                self._processors.append(processor)
-                ready.append((processor, contexts[name]))
+                self._uninitialized.append((processor, contexts[name]))
                 self.processors[name] = processor
             for parent in dict.fromkeys(node.predecessors):
                 assert process is not None
                 contexts[parent].add_child(name, process)
-        for processor, context in ready:
-            processor.init(context)
+        for processor, context in self._uninitialized:
+            if isinstance(processor, PreparedProcessor):
+                processor.prepare(context)
 
     def _sink(self, node: SinkNode) -> Callable[[Record], None]:
         key_serde = self.settings.resolve_key(node.key_serde)
@@ -388,10 +407,10 @@ class StreamTask:
         return self._faults.guarded(node.name, write)
 
     def _new_queue(self, topic: str, partition: int) -> _Queue:
-        found = self._sources.get(topic) or self.pattern_source(topic)
-        if found is None:
+        registration = self._sources.get(topic) or self.pattern_source(topic)
+        if registration is None:
             raise StreamsError(f"Task {self.task_id} does not read {topic}; it reads {sorted(self._sources)}.")
-        source, context = found
+        source, context = registration
         queue = self._queues[topic, partition] = _Queue(source, topic, partition, self.settings, context.forward)
         queue.partition_time = self.partition_times.get((topic, partition), NO_TIMESTAMP)
         return queue
@@ -432,12 +451,12 @@ class StreamTask:
     def _punctuate(self, kind: PunctuationType, now_ms: int) -> None:
         scheduled = self._punctuations[kind]
         while True:
-            scheduled[:] = [one for one in scheduled if not one.is_cancelled]
-            due = min(scheduled, key=lambda one: one.next_ms, default=None)
+            scheduled[:] = [punctuation for punctuation in scheduled if not punctuation.is_cancelled]
+            due = min(scheduled, key=lambda punctuation: punctuation.next_ms, default=None)
             if due is None or due.next_ms > now_ms:
                 return
             due.advance(now_ms)
-            # Stable order among equals: the one that ran goes to the end.
+            # The punctuation that ran goes to the end, so that punctuations with equal times take turns.
             scheduled.remove(due)
             scheduled.append(due)
             self.timestamp = now_ms

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ottla.streams.machine.processor import Processor, ProcessorContext
+from ottla.streams.machine.processor import PreparedProcessor, Processor, ProcessorContext
 from ottla.streams.operators.emission import CloseEmitter, EmitStrategy
 from ottla.streams.operators.tables import StoreView, View, forward_update, put_row
 from ottla.streams.record import NO_TIMESTAMP, Change, Record, ValueAndTimestamp, Window, Windowed
@@ -16,14 +16,14 @@ Aggregator = Callable[[Any, Any, Any], Any]
 
 
 class AggregatePlan:
-    """What the plans of all aggregates share."""
+    """The base class of the plans of aggregates."""
 
     def __init__(self, store: str, initializer: Callable[[], Any], aggregator: Aggregator) -> None:
         self.store = store
         self.initializer = initializer
         self.aggregator = aggregator
         self.sends_old = False
-        # What suppress() waits for after the end of a window; None for aggregates without windows.
+        # How long suppress() waits after the end of a window; None for aggregates without windows.
         self.grace_ms: int | None = None
 
     def view(self) -> View:
@@ -79,8 +79,8 @@ class WindowGetter:
         self._store = store
 
     def get(self, key: Windowed, as_of: int | None = None) -> ValueAndTimestamp | None:  # noqa: ARG002
-        found: ValueAndTimestamp | None = self._store.fetch(key.key, key.window.start)
-        return found
+        row: ValueAndTimestamp | None = self._store.fetch(key.key, key.window.start)
+        return row
 
 
 class WindowStoreView:
@@ -92,7 +92,7 @@ class WindowStoreView:
 
 
 class WindowPlan(AggregatePlan):
-    """What the plans of time windows share: their rows are in a window store."""
+    """The base class of the plans of time windows, whose rows are in a window store."""
 
     def __init__(
         self, store: str, initializer: Callable[[], Any], aggregator: Aggregator, windows: Any, strategy: EmitStrategy
@@ -106,8 +106,8 @@ class WindowPlan(AggregatePlan):
         return WindowStoreView(self.store)
 
 
-class WindowedProcessor(Processor):
-    """What the processors of all windows share. `_first_start` is the start of the first window that is kept."""
+class WindowedProcessor(PreparedProcessor):
+    """The base class of the processors of windows. `_first_start` is the start of the first window that is kept."""
 
     def __init__(self, store: str, strategy: EmitStrategy) -> None:
         self._store_name = store
@@ -116,8 +116,8 @@ class WindowedProcessor(Processor):
         self.observed = NO_TIMESTAMP
         self._emits_updates = strategy is EmitStrategy.ON_WINDOW_UPDATE
 
-    def init(self, context: ProcessorContext) -> None:
-        super().init(context)
+    def prepare(self, context: ProcessorContext) -> None:
+        """A restore keeps the windows that were not emitted."""
         self._store = context.get_state_store(self._store_name)
         self._emitter = CloseEmitter(context, self._strategy, self._store_name)
         if not self._emits_updates:

@@ -27,7 +27,7 @@ class EmitStrategy(Enum):
 
 
 class CloseEmitter:
-    """Looks for closed windows at most once in an interval of wall-clock time, and only if time has moved on."""
+    """Looks for closed windows at most once in an interval of wall-clock time, and only if stream time has advanced."""
 
     def __init__(self, context: ProcessorContext, strategy: EmitStrategy, store: str) -> None:
         self._context = context

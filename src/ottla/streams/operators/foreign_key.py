@@ -126,6 +126,8 @@ class SubscriptionSend(Processor):
         super().init(context)
         self._foreign_serde = context.resolve_key(self._serdes.foreign_key)
         self._value_serde = context.resolve_value(self._serdes.value)
+        # The partition of the task: a left row that a punctuation forwards has no source record.
+        self._partition = int(context.task_id.rpartition("_")[2])
 
     def process(self, record: Record) -> None:
         change = record.value
@@ -164,9 +166,7 @@ class SubscriptionSend(Processor):
     def _forward(self, record: Record, foreign_key: Any, instruction: Instruction) -> None:
         value = record.value.new
         digest = None if value is None else hash_128(self._value_serde.serialize(self._topic, value))
-        metadata = self.context.record_metadata
-        partition = metadata.partition if metadata is not None else 0
-        subscription = Subscription(digest, instruction, record.key, partition)
+        subscription = Subscription(digest, instruction, record.key, self._partition)
         self.context.forward(record.with_key(foreign_key).with_value(subscription))
 
 

@@ -21,8 +21,8 @@ class SessionGetter:
         self._store = store
 
     def get(self, key: Windowed, as_of: int | None = None) -> ValueAndTimestamp | None:  # noqa: ARG002
-        found = self._store.fetch_session(key.key, key.window.start, key.window.end)
-        return None if found is None else ValueAndTimestamp(found, key.window.end)
+        aggregate = self._store.fetch_session(key.key, key.window.start, key.window.end)
+        return None if aggregate is None else ValueAndTimestamp(aggregate, key.window.end)
 
 
 class SessionStoreView:
@@ -79,19 +79,21 @@ class _SessionProcessor(WindowedProcessor):
             if window != Window(timestamp, timestamp):
                 for session, value in merged:
                     self._store.remove(session)
-                    self._forward_update(session, value, None, value)
+                    self._forward_update(record, session, value, None, value)
             aggregate = plan.aggregator(record.key, record.value, aggregate)
             session = Windowed(record.key, window)
             known = None if self._store.cache is None else self._store.fetch_session(record.key, *window)
             self._store.put(session, aggregate)
-            self._forward_update(session, None, aggregate, known)
+            self._forward_update(record, session, None, aggregate, known)
         if not self._emits_updates and self._emitter.is_due(close_time):
             self._emit_closed(record, close_time)
 
-    def _forward_update(self, session: Windowed, old: Any, new: Any, known: Any) -> None:
+    def _forward_update(self, record: Record, session: Windowed, old: Any, new: Any, known: Any) -> None:
         if self._emits_updates:
             change = Change(new, old if self._plan.sends_old else None)
-            update = Record(session, change, session.window.end)
+            # As in Kafka Streams, only the record cache passes headers on.
+            headers = () if self._store.cache is None else record.headers
+            update = Record(session, change, session.window.end, headers)
             forward_update(self.context, self._store, update, lambda: known, sends_old=self._plan.sends_old)
 
     def _emit_closed(self, record: Record, close_time: int) -> None:

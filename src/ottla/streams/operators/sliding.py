@@ -56,63 +56,63 @@ class _SlidingProcessor(WindowedProcessor):
             self._emit_closed(record, close_time)
 
     def _process(self, record: Record, close_time: int) -> None:
-        """Looks at the windows of the key from the latest to the earliest that can matter."""
-        found, timestamp = _Neighbours(), record.timestamp
+        """Visits the windows of the key from the latest to the earliest that can matter."""
+        neighbours, timestamp = _Neighbours(), record.timestamp
         windows = self._store.backward_fetch(record.key, max(0, timestamp - 2 * self._size), timestamp + 1)
         for start, row in windows:
-            found.starts.add(start)
+            neighbours.starts.add(start)
             end = start + self._size
             if start == timestamp + 1:
-                found.has_right = True
+                neighbours.has_right = True
             elif end > timestamp:
-                found.right = row if found.right is None else found.right
+                neighbours.right = row if neighbours.right is None else neighbours.right
                 self._update(Window(start, end), row, record, close_time)
             elif end == timestamp:
-                found.has_left = True
+                neighbours.has_left = True
                 self._update(Window(start, end), row, record, close_time)
                 if row.timestamp >= timestamp:
-                    # A record with this timestamp was here before: all of its windows exist.
+                    # An earlier record had this timestamp: all of its windows exist.
                     return
-                found.previous = row.timestamp
+                neighbours.previous = row.timestamp
             else:
-                found.left, found.previous = row, row.timestamp
+                neighbours.left, neighbours.previous = row, row.timestamp
                 break
-        self._create(found, record, close_time)
+        self._create(neighbours, record, close_time)
 
-    def _create(self, found: _Neighbours, record: Record, close_time: int) -> None:
-        timestamp, previous = record.timestamp, found.previous
-        if previous is not None and previous + 1 not in found.starts and previous + 1 + self._size >= timestamp:
+    def _create(self, neighbours: _Neighbours, record: Record, close_time: int) -> None:
+        timestamp, previous = record.timestamp, neighbours.previous
+        if previous is not None and previous + 1 not in neighbours.starts and previous + 1 + self._size >= timestamp:
             self._create_right_of_previous(previous, record, close_time)
-        if not found.has_left:
+        if not neighbours.has_left:
             if previous is not None and timestamp - self._size <= previous:
-                assert found.left is not None
-                row = ValueAndTimestamp(found.left.value, timestamp)
+                assert neighbours.left is not None
+                row = ValueAndTimestamp(neighbours.left.value, timestamp)
             else:
                 row = ValueAndTimestamp(self._plan.initializer(), timestamp)
             self._update(Window(timestamp - self._size, timestamp), row, record, close_time)
-        if not found.has_right and found.right is not None and found.right.timestamp > timestamp:
-            self._create_right(found.right, record)
+        if not neighbours.has_right and neighbours.right is not None and neighbours.right.timestamp > timestamp:
+            self._create_right(neighbours.right, record)
 
     def _process_early(self, record: Record, close_time: int) -> None:
         """Records before the first full window share the window that begins at 0."""
-        found, combined, timestamp = _Neighbours(), None, record.timestamp
+        neighbours, combined, timestamp = _Neighbours(), None, record.timestamp
         for start, row in self._store.fetch_range(record.key, 0, timestamp + 1):
-            found.starts.add(start)
+            neighbours.starts.add(start)
             if start == 0:
                 combined = row
                 if row.timestamp < timestamp:
-                    found.previous = row.timestamp
+                    neighbours.previous = row.timestamp
             elif start <= timestamp:
-                found.right = row
+                neighbours.right = row
                 self._update(Window(start, start + self._size), row, record, close_time)
             else:
-                found.has_right = True
-        if found.right is None and combined is not None and combined.timestamp > timestamp:
-            found.right = combined
-        if not found.has_right and found.right is not None and found.right.timestamp > timestamp:
-            self._create_right(found.right, record)
-        if found.previous is not None and found.previous + 1 not in found.starts:
-            self._create_right_of_previous(found.previous, record, close_time)
+                neighbours.has_right = True
+        if neighbours.right is None and combined is not None and combined.timestamp > timestamp:
+            neighbours.right = combined
+        if not neighbours.has_right and neighbours.right is not None and neighbours.right.timestamp > timestamp:
+            self._create_right(neighbours.right, record)
+        if neighbours.previous is not None and neighbours.previous + 1 not in neighbours.starts:
+            self._create_right_of_previous(neighbours.previous, record, close_time)
         row = combined or ValueAndTimestamp(self._plan.initializer(), timestamp)
         self._update(Window(0, self._size), row, record, close_time)
 

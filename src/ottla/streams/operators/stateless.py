@@ -21,7 +21,6 @@ __all__ = [
     "Print",
     "SelectKey",
     "ToStream",
-    "Unchanged",
 ]
 
 
@@ -115,10 +114,6 @@ class Print(Processor):
 class PassThrough(Processor):
     def process(self, record: Record) -> None:
         self.context.forward(record)
-
-
-# The node before a repartition topic; it drops records without a key where a later operator would.
-Unchanged = PassThrough
 
 
 class Branch(Processor):

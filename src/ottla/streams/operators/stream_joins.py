@@ -16,7 +16,7 @@ _FOREVER = 1 << 62
 
 
 class JoinWindow(Processor):
-    """Keeps the records of one side for the other one."""
+    """Keeps the records of one side for the other side."""
 
     def __init__(self, store: str) -> None:
         self._name = store
@@ -32,7 +32,7 @@ class JoinWindow(Processor):
 
 
 class _SharedTime:
-    """What both sides of a join know of time."""
+    """The times that both sides of a join share."""
 
     def __init__(self) -> None:
         self.stream_time = NO_TIMESTAMP
@@ -64,7 +64,7 @@ class JoinSide(Processor):
         self._names = (other_store, unjoined_store)
         self.emits_unjoined = emits_unjoined
         self.joiner = joiner
-        # A left record looks for right ones that are at most `before` earlier and `after` later.
+        # A left record joins right records that are at most `before` earlier and `after` later.
         self.before, self.after = (before_ms, after_ms) if is_left else (after_ms, before_ms)
         self._open_ms = {True: after_ms, False: before_ms}
         self._grace = grace_ms
@@ -103,15 +103,15 @@ class JoinSide(Processor):
             time.first_unjoined = min(time.first_unjoined, timestamp)
             self.unjoined.add(timestamp, self.is_left, record.key, record.value)
 
-    def _joined(self, key: Any, this: Any, other: Any) -> Any:
-        return self.joiner(key, this, other) if self.is_left else self.joiner(key, other, this)
+    def _joined(self, key: Any, own_value: Any, other_value: Any) -> Any:
+        return self.joiner(key, own_value, other_value) if self.is_left else self.joiner(key, other_value, own_value)
 
     def _emit_closed(self, record: Record) -> None:
         """Emits records that never found a partner, as soon as their window is closed."""
         time, store = self.time, self.unjoined
         assert store is not None
         open_ms = self.after + self._grace
-        # While no record waits, Kafka Streams looks as well, unless the window has no time after a record.
+        # Kafka Streams looks even while no record waits, unless the window has no time after a record.
         is_waiting = time.first_unjoined < _FOREVER or open_ms == 0
         if is_waiting and time.first_unjoined + open_ms >= time.stream_time:
             return

@@ -7,7 +7,7 @@ from typing import Any
 from ottla.streams.errors import StreamsError
 from ottla.streams.machine.processor import Processor, ProcessorContext
 from ottla.streams.operators.tables import Getter, View
-from ottla.streams.record import NO_TIMESTAMP, Record, ValueAndTimestamp
+from ottla.streams.record import NO_TIMESTAMP, Record, RecordMetadata, ValueAndTimestamp
 
 __all__ = ["Suppress"]
 
@@ -33,7 +33,7 @@ class Suppress:
         self.records_max = records_max
         self.bytes_max = bytes_max
         self.emits_early = emits_early
-        # Later operators may ask for the row before those that wait in the buffer.
+        # Later operators may read the row before the updates that wait in the buffer.
         self.sends_old = parent.send_old_values(force=True)
 
     def __call__(self) -> Processor:
@@ -77,9 +77,9 @@ class _SuppressProcessor(Processor):
             plan.bytes_max is not None and self._buffer.size_bytes > plan.bytes_max
         )
 
-    def _emit(self, record: Record) -> None:
+    def _emit(self, record: Record, metadata: RecordMetadata | None) -> None:
         if record.value.new is not None or not self._plan.is_final:
-            self.context.forward(record)
+            self.context.forward_buffered(record, metadata)
 
 
 class _SuppressView:

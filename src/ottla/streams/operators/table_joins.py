@@ -45,8 +45,9 @@ class StreamTableJoin(Processor):
         if self._buffer is None or not self._buffer.put(record):
             self._join(record)
             return
-        for waiting in self._buffer.evict():
-            self._join(waiting)
+        for waiting, metadata in self._buffer.evict():
+            with self.context.origin(metadata):
+                self._join(waiting)
 
     def _join(self, record: Record) -> None:
         key = self._join_key(record)

@@ -1,6 +1,6 @@
 """Operators on tables. A supplier is the plan of a node: it creates processors and lets later nodes read the table.
 
-Tables forward `Change` values. A supplier sends old values only after a later operator has asked for them.
+Tables forward `Change` values. A supplier sends old values only if a later operator needs them.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class StoreGetter:
         self.is_versioned = store.specification.kind is StoreKind.VERSIONED
 
     def get(self, key: Any, as_of: int | None = None) -> ValueAndTimestamp | None:
-        found: ValueAndTimestamp | None = self.store.get(key) if as_of is None else self.store.get(key, as_of)
-        return found
+        row: ValueAndTimestamp | None = self.store.get(key) if as_of is None else self.store.get(key, as_of)
+        return row
 
 
 class StoreView:
@@ -120,7 +120,7 @@ def forward_update(
 ) -> None:
     """Forwards the change of a row that was written, or hands it to the record cache.
 
-    `before` is the value of the row before, if the store was asked for it; the cache remembers the first one.
+    `before` returns the previous value of the row, if the store was read; the cache keeps the first of them.
     """
     if store.cache is None:
         context.forward(record)

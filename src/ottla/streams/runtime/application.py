@@ -51,9 +51,9 @@ class State(Enum):
 class UncaughtExceptionResponse(Enum):
     """What follows from an error of a worker (`StreamThreadExceptionResponse` of Kafka Streams)."""
 
-    # The worker begins again.
+    # The worker is restarted.
     REPLACE_THREAD = "REPLACE_THREAD"
-    # This instance ends; the others take its tasks.
+    # This instance ends; other instances take its tasks.
     SHUTDOWN_CLIENT = "SHUTDOWN_CLIENT"
     # All instances end.
     SHUTDOWN_APPLICATION = "SHUTDOWN_APPLICATION"
@@ -143,7 +143,7 @@ class Application:
         return self._is_paused
 
     def set_global_state_restore_listener(self, listener: StateRestoreListener) -> None:
-        """Hears how the restore of all stores goes, from threads of the application. Set it before the start."""
+        """Receives the progress of restores, from threads of the application. Set it before the start."""
         self._restore_listener = listener
 
     def start(self) -> None:
@@ -160,7 +160,7 @@ class Application:
         """Starts the application as a streaming query of Spark, whose batches are epochs, and returns the query.
 
         Without `spark` there is a session as with `start`. The session needs a core for every worker. `checkpoint`
-        has the number of the epoch only: what was processed is in the offsets of the application's group.
+        has the number of the epoch only: the progress is in the offsets of the application's group.
         """
         settings = EpochSettings(seconds=epoch_seconds, checkpoint=checkpoint, name=name)
         started: Future[StreamingQuery] = Future()
@@ -225,7 +225,7 @@ class Application:
 
     @property
     def metrics_port(self) -> int | None:
-        """Where Prometheus finds the metrics, after `start`."""
+        """The port of the metrics, after `start`."""
         return None if self._metrics_server is None else self._metrics_server.port
 
     def wait_running(self, timeout: float | None = None) -> None:
@@ -274,10 +274,10 @@ class Application:
     # Internals.
 
     def _stop_query(self, timeout: float | None) -> None:
-        """Workers of the running epoch commit first; the query would begin another one."""
+        """Workers of the running epoch commit first, because the query would begin another epoch."""
         with self._changed:
             self._changed.wait_for(
-                lambda: self._state in _ENDED or all(one["state"] == "stopped" for one in self._reports.values()),
+                lambda: self._state in _ENDED or all(report["state"] == "stopped" for report in self._reports.values()),
                 timeout,
             )
         self._query.stop()
@@ -319,7 +319,7 @@ class Application:
             asyncio.run(announce_shutdown(self.config, prepared.plan, self._identities()[0]))
 
     def _open(self) -> Prepared:
-        """Creates topics, takes a place in the state directory, and opens the doors of the application."""
+        """Creates topics, takes a place in the state directory, and starts the servers of the application."""
         prepared = asyncio.run(prepare(self._topology, self.config))
         self._instance = Instance(Path(self.config.state_directory), self.config.application_id)
         asyncio.run(remove_surplus_members(self.config, self._instance.process_id))
@@ -341,16 +341,16 @@ class Application:
         return prepared
 
     def _guarded(self, run: Callable[[], None]) -> None:
-        """Runs the application to its end, and closes what it has opened."""
+        """Runs the application to its end, and closes its servers."""
         try:
             run()
         except BaseException as error:  # noqa: BLE001
             if self._state is not State.PENDING_SHUTDOWN and self._failure is None:
                 self._failure = error
         finally:
-            for door in (self._query_server, self._control, self._instance, self._metrics_server):
-                if door is not None:
-                    door.close()
+            for service in (self._query_server, self._control, self._instance, self._metrics_server):
+                if service is not None:
+                    service.close()
             self._set_state(State.NOT_RUNNING if self._failure is None else State.ERROR)
 
     def _identities(self) -> list[WorkerIdentity]:
@@ -395,7 +395,7 @@ class Application:
                 assert self._control is not None
                 self._control.stop_workers()
 
-        threads = [threading.Thread(target=work, args=(one,), daemon=True) for one in self._identities()]
+        threads = [threading.Thread(target=work, args=(identity,), daemon=True) for identity in self._identities()]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -420,10 +420,10 @@ class Application:
             self._changed.notify_all()
             self._history.add(report)
             all_run = len(self._reports) == self.config.workers and all(
-                one["state"] == "running" for one in self._reports.values()
+                last_report["state"] == "running" for last_report in self._reports.values()
             )
-        others = set(State) - {State.REBALANCING, State.RUNNING}
-        self._set_state(State.RUNNING if all_run else State.REBALANCING, unless=others)
+        other_states = set(State) - {State.REBALANCING, State.RUNNING}
+        self._set_state(State.RUNNING if all_run else State.REBALANCING, unless=other_states)
         return None
 
     def _on_failure(self, report: dict[str, Any]) -> str:
@@ -458,7 +458,7 @@ class Application:
             try:
                 self._listener(state, before)
             except Exception:  # noqa: BLE001
-                # It may be called between a worker and its next order, which must not be lost.
+                # The listener may be called before an order to a worker, which must not be lost.
                 _log.exception("The state listener of %s has failed.", self.config.application_id)
         return True
 

@@ -1,9 +1,9 @@
-"""Which worker runs which tasks: decided by the leader of the application's group, over the classic protocol.
+"""Assigns tasks to workers: the leader of the application's group decides, over the classic protocol.
 
-Every worker is a member. Its subscription says who it is and what state it holds; the assignment says which tasks it
-runs, of which tasks it keeps standby copies, and which workers are alive. A task stays with its worker as long as
-shares are fair. A task that moves is first given up by its old worker, which joins again, and goes to its new one in
-the next round (KIP-429); all other tasks run on meanwhile.
+Every worker is a member. Its subscription has its identity and the tasks whose state it holds; its assignment has the
+tasks to run, the tasks to keep standby copies of, and the workers that are alive. A task stays with its worker as long
+as shares are fair. A task that moves is first released by its old worker, which joins again, and goes to its new worker
+in the next round (KIP-429); all other tasks keep running.
 """
 
 from __future__ import annotations
@@ -25,18 +25,20 @@ __all__ = ["AssignmentNote", "MemberNote", "TaskAssignor", "plan_tasks_to_member
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberNote:
-    """What a member tells the leader beside its subscription."""
+    """The user data of a member's subscription, for the leader."""
 
     process_id: str
     transactional_id: str
-    # Of the tasks and topics: all instances of an application need the same topology.
+    # The hash of the tasks and topics: all instances of an application need the same topology.
     fingerprint: str
     # Tasks whose state the member has on its disk or keeps as standby.
     held: tuple[str, ...] = ()
-    # True if all instances are to end.
+    # True if the member requests that all instances shut down.
     asks_shutdown: bool = False
     # application.server, where interactive queries go.
     host: str = ""
+    # True if the group had a generation without the member: its partitions may have gone to other members.
+    has_missed: bool = False
 
     def encode(self) -> bytes:
         return json.dumps(
@@ -47,6 +49,7 @@ class MemberNote:
                 "held": self.held,
                 "shutdown": self.asks_shutdown,
                 "host": self.host,
+                "missed": self.has_missed,
             }
         ).encode()
 
@@ -60,22 +63,23 @@ class MemberNote:
             held=tuple(content.get("held", ())),
             asks_shutdown=bool(content.get("shutdown", False)),
             host=str(content.get("host", "")),
+            has_missed=bool(content.get("missed", False)),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentNote:
-    """What the leader tells a member beside its partitions."""
+    """The user data of a member's assignment, beside its partitions."""
 
     # Tasks of which the member keeps a copy of the state.
     standby: tuple[str, ...] = ()
     # The transactional ids of all members.
     alive: frozenset[str] = field(default_factory=frozenset)
-    # False if tasks wait until their old worker has given them up.
+    # False if tasks wait until their old worker has released them.
     is_complete: bool = True
-    # Why the member gets no tasks.
+    # The reason if the member gets no tasks.
     refusal: str = ""
-    # True if an instance has asked all of them to end.
+    # True if an instance has requested that all instances shut down.
     is_shutdown: bool = False
     # Task -> the hosts of its active worker and of its standby copies, in this order.
     hosts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -114,7 +118,11 @@ def _content(data: bytes) -> dict[str, Any]:
 
 
 class TaskAssignor:
-    """A `GroupAssignor` of the client, one for every worker. `held` tells the tasks whose state is at hand."""
+    """The `GroupAssignor` of a worker. `held` returns the tasks whose state the worker has.
+
+    `generation` returns that of the member. A static member that joins too late stays in its group, and may join the
+    next generation under its old id: its earlier work is not refused, although its tasks may have run elsewhere.
+    """
 
     name = "ottla-streams"
     is_cooperative = True
@@ -128,8 +136,12 @@ class TaskAssignor:
         held: Callable[[], Iterable[str]] = tuple,
         asks_shutdown: bool = False,
         host: str = "",
+        generation: Callable[[], int] = lambda: -1,
     ) -> None:
         self._host = host
+        self._generation_now = generation
+        # The last generation of the member, -1 before the first.
+        self._generation = -1
         self._asks_shutdown = asks_shutdown
         self._plan = plan
         self._identity = identity
@@ -137,13 +149,16 @@ class TaskAssignor:
         self._held = held
         self._fingerprint = fingerprint(plan)
         self._notes: dict[str, AssignmentNote] = {}
-        # What the leader said last.
+        # The note of the last assignment.
         self.note = AssignmentNote()
         # True while the group forms a new generation: commits with the old one may be refused.
         self.is_joining = False
+        # True if the member has missed a generation, and has not applied an assignment since.
+        self.has_missed = False
 
     def subscription_data(self, _topics: Sequence[str]) -> bytes:
         self.is_joining = True
+        self.notice(self._generation_now())
         return MemberNote(
             process_id=self._identity.process_id,
             transactional_id=self._identity.transactional_id,
@@ -151,52 +166,66 @@ class TaskAssignor:
             held=tuple(self._held()),
             asks_shutdown=self._asks_shutdown,
             host=self._host,
+            has_missed=self.has_missed,
         ).encode()
 
-    def on_assignment(self, _partitions: Sequence[TopicPartition], data: bytes, _generation: int) -> None:
+    def notice(self, generation: int) -> None:
+        """Takes the member's current generation. A gap after the last generation is a missed rebalance."""
+        self.has_missed |= 0 <= self._generation < generation - 1
+        self._generation = generation
+
+    def on_assignment(self, _partitions: Sequence[TopicPartition], data: bytes, generation: int) -> None:
+        self.notice(generation)
         self.note = AssignmentNote.decode(data)
         self.is_joining = False
 
     def assignment_data(self, member_id: str) -> bytes:
-        """After `assign`: what goes to a member beside its partitions."""
+        """The encoded note for a member, after `assign`."""
         return self._notes[member_id].encode()
 
     def assign(
         self, members: Mapping[str, MemberSubscription], _counts: Mapping[str, int], _racks: Racks
     ) -> Assignment:
-        notes = {member: MemberNote.decode(one.user_data) for member, one in members.items()}
+        notes = {member: MemberNote.decode(subscription.user_data) for member, subscription in members.items()}
         able = sorted(member for member, note in notes.items() if note.fingerprint == self._fingerprint)
         tasks = self._plan.tasks
-        owner = _owners(tasks, members)
+        owner = _owners(
+            tasks, {member: subscription for member, subscription in members.items() if not notes[member].has_missed}
+        )
         held = {member: notes[member].held for member in able}
-        wanted = plan_tasks_to_members(tasks, able, owner, held)
-        # The old worker of a task that moves gives it up first.
-        given = {
-            member: [task for task in some if owner.get(task.task_id, member) == member]
-            for member, some in wanted.items()
+        target = plan_tasks_to_members(tasks, able, owner, held)
+        # The old worker of a task that moves releases it first.
+        assigned = {
+            member: [task for task in member_tasks if owner.get(task.task_id, member) == member]
+            for member, member_tasks in target.items()
         }
         stateful = [task.task_id for task in tasks if task.changelogs]
         process = {member: notes[member].process_id for member in able}
-        active = {task.task_id: member for member, some in wanted.items() for task in some}
+        active = {task.task_id: member for member, member_tasks in target.items() for task in member_tasks}
         standby = plan_standbys(stateful, active, process, held, count=self._standbys)
         hosts = {
-            task: (notes[member].host, *(notes[other].host for other, some in standby.items() if task in some))
+            task: (
+                notes[member].host,
+                *(notes[other].host for other, standby_tasks in standby.items() if task in standby_tasks),
+            )
             for task, member in active.items()
         }
         alive = frozenset(note.transactional_id for note in notes.values())
-        is_complete = sum(map(len, given.values())) == len(tasks)
+        is_complete = sum(map(len, assigned.values())) == len(tasks)
         self._notes = {
             member: AssignmentNote(
                 standby=tuple(standby.get(member, ())),
                 alive=alive,
                 is_complete=is_complete,
-                refusal="" if member in given else _REFUSAL,
+                refusal="" if member in assigned else _REFUSAL,
                 is_shutdown=any(note.asks_shutdown for note in notes.values()),
                 hosts=hosts,
             )
             for member in members
         }
-        return {member: [place for task in given.get(member, ()) for place in task_places(task)] for member in members}
+        return {
+            member: [place for task in assigned.get(member, ()) for place in task_places(task)] for member in members
+        }
 
 
 _REFUSAL = (
@@ -252,7 +281,7 @@ def plan_standbys(
             free = [member for member in process if process[member] not in used]
             if not free:
                 break
-            chosen = min(free, key=lambda one: (task not in held.get(one, ()), len(result[one]), one))
+            chosen = min(free, key=lambda member: (task not in held.get(member, ()), len(result[member]), member))
             result[chosen].append(task)
             used.add(process[chosen])
     return result
@@ -260,11 +289,11 @@ def plan_standbys(
 
 def _owners(tasks: Iterable[PlannedTask], members: Mapping[str, MemberSubscription]) -> dict[str, str]:
     """Task id -> the member that has all of its partitions."""
-    claims = {member: (one.owned, one.generation) for member, one in members.items()}
+    claims = {member: (subscription.owned, subscription.generation) for member, subscription in members.items()}
     by_place = previous_owners(claims)
-    found = {}
+    owner_by_task = {}
     for task in tasks:
         owners = {by_place.get(place) for place in task_places(task)}
         if len(owners) == 1 and (only := owners.pop()) is not None:
-            found[task.task_id] = only
-    return found
+            owner_by_task[task.task_id] = only
+    return owner_by_task

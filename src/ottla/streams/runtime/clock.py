@@ -1,4 +1,4 @@
-"""The clock of workers. The simulator has another one."""
+"""The clock of workers; the simulator replaces it."""
 
 from __future__ import annotations
 

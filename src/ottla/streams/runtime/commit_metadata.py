@@ -1,4 +1,4 @@
-"""What is committed with an offset, in Kafka Streams' format: the partition's time, and what processors remember."""
+"""The metadata of a committed offset, in Kafka Streams' format: the partition's time, and values of processors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def encode_metadata(partition_time: int, processors: Mapping[str, int]) -> str:
 
 
 def decode_metadata(text: str | None) -> CommitMetadata:
-    """Nothing is known if there is no metadata, or if another program wrote it."""
+    """No time and no processors if there is no metadata, or if another program wrote it."""
     unknown = CommitMetadata(NO_TIMESTAMP, {})
     try:
         data = base64.b64decode(text or "", validate=True)

@@ -1,4 +1,4 @@
-"""When a worker commits: after the commit interval, or earlier if it has processed all records that there are.
+"""When a worker commits: after the commit interval, or earlier if it has processed all available records.
 
 With exactly-once, results are seen after the commit. A worker that has caught up has nothing else to do, so it commits
 without waiting for the rest of the interval. Two bounds keep commits cheap: the shortest time between two of them, and
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 __all__ = ["CommitSchedule"]
 
-# The time between two early commits is at least so many times what the last commit took.
+# The time between two early commits is at least this multiple of the last commit's duration.
 _DURATIONS_BETWEEN = 5
 
 
@@ -20,7 +20,7 @@ class CommitSchedule:
         self._interval = interval_ms / 1000
         self._shortest = min(shortest_ms, interval_ms) / 1000
         # When the last commit began, and how long it took.
-        self._last, self._took = now, 0.0
+        self._last, self._commit_seconds = now, 0.0
         # When the transaction was opened.
         self._opened = now
 
@@ -31,11 +31,11 @@ class CommitSchedule:
         self._last = begun
 
     def on_committed(self, now: float) -> None:
-        self._took = now - self._last
+        self._commit_seconds = now - self._last
 
     def due(self, *, is_caught_up: bool) -> float:
         """The time of the next commit. After a pause the first records are committed at once."""
         wait = self._interval
         if is_caught_up:
-            wait = min(wait, max(self._shortest, _DURATIONS_BETWEEN * self._took))
+            wait = min(wait, max(self._shortest, _DURATIONS_BETWEEN * self._commit_seconds))
         return max(self._opened, self._last + wait)

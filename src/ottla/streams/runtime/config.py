@@ -22,10 +22,10 @@ from ottla.streams.state.specification import StoreType
 
 __all__ = ["ApplicationConfig"]
 
-# Fetched records that wait. With more of them a commit would come late, and brokers would idle until then.
+# Bytes of fetched records that wait. With more of them a commit would come late, and brokers would idle until then.
 _FETCHED_BYTES = 2 * 1024 * 1024
 _BUFFER_BYTES = 128 * 1024 * 1024
-# If the worker has caught up: so many commits in an interval at most, and so many milliseconds between two of them.
+# If the worker has caught up: the most commits in an interval, and the shortest time between two commits.
 _EARLY_COMMITS = 5
 _EARLY_COMMIT_MS = 20
 _EXACTLY_ONCE = ("exactly_once", "exactly_once_v2", "exactly_once_beta")
@@ -57,7 +57,7 @@ class ApplicationConfig:
     additional_retention_ms: int
     # How long a task waits for rows of a partition that has none, so that the order of timestamps is right.
     task_idle_ms: int
-    # Failures of the cluster are survived for this time.
+    # How long failures of the cluster are retried.
     task_timeout_ms: int
     # Workers append their numbers; empty: the id of the process.
     instance_name: str

@@ -1,4 +1,4 @@
-"""The line between an application and its workers: workers report, the application tells them what to do.
+"""The connection between an application and its workers: workers send reports, the application sends orders.
 
 A worker whose application is gone sees the end of the connection, commits, and stops. A worker that failed reports its
 error and waits for the decision of the application: to begin again, or to end.
@@ -31,44 +31,44 @@ _LOGIN_SECONDS = 10.0
 class ControlAddress:
     host: str
     port: int
-    # Connections without it are closed.
+    # Connections without this token are closed.
     token: str
 
 
 class ControlServer:
-    """In the process of the application. `on_report` is called from threads of the server; it may return an order."""
+    """The application's end. `on_report` is called from threads of the server; it may return an order."""
 
     def __init__(self, on_report: Callable[[dict[str, Any]], str | None], host: str = "127.0.0.1") -> None:
         self._on_report = on_report
         self._socket = socket.create_server((host, 0))
         self._connections: set[socket.socket] = set()
         self._lock = threading.Lock()
-        # What workers that connect later are told: "stop" or "stay", "pause", "hold", "failed".
+        # The orders for workers that connect later: "stop" or "stay", "pause", "hold", "failed".
         self._orders: list[str] = []
         self.address = ControlAddress(host, self._socket.getsockname()[1], secrets.token_hex(16))
         threading.Thread(target=self._accept, name="streams-control", daemon=True).start()
 
     def stop_workers(self, *, leave_group: bool = True) -> None:
-        """Workers commit and end. Those that do not leave the group keep their tasks until their session ends."""
-        self._tell("stop" if leave_group else "stay", replaces=())
+        """Workers commit and end. Workers that do not leave the group keep their tasks until their session ends."""
+        self._broadcast("stop" if leave_group else "stay", replaces=())
 
     def end_failed(self, reason: str) -> None:
         """Workers commit and end, because the application has failed."""
-        self._tell(f"failed {json.dumps(reason)}", replaces=())
+        self._broadcast(f"failed {json.dumps(reason)}", replaces=())
         self.stop_workers()
 
     def pause_workers(self) -> None:
-        self._tell("pause", replaces=("resume",))
+        self._broadcast("pause", replaces=("resume",))
 
     def resume_workers(self) -> None:
-        self._tell("resume", replaces=("pause",))
+        self._broadcast("resume", replaces=("pause",))
 
     def hold_epoch(self) -> None:
-        """Workers do not end their epoch before `release_epoch`; those without epochs ignore both."""
-        self._tell("hold", replaces=("release",))
+        """Workers do not end their epoch before `release_epoch`; workers without epochs ignore both orders."""
+        self._broadcast("hold", replaces=("release",))
 
     def release_epoch(self) -> None:
-        self._tell("release", replaces=("hold",))
+        self._broadcast("release", replaces=("hold",))
 
     def close(self) -> None:
         with self._lock:
@@ -77,9 +77,9 @@ class ControlServer:
                 with contextlib.suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
 
-    def _tell(self, order: str, *, replaces: tuple[str, ...]) -> None:
+    def _broadcast(self, order: str, *, replaces: tuple[str, ...]) -> None:
         with self._lock:
-            self._orders = [one for one in self._orders if one not in replaces] + [order]
+            self._orders = [earlier for earlier in self._orders if earlier not in replaces] + [order]
             for connection in self._connections:
                 with contextlib.suppress(OSError):
                     connection.sendall(f"{order}\n".encode())
@@ -119,7 +119,7 @@ class ControlServer:
 
 
 class WorkerControl(Protocol):
-    """What a worker hears from its application, and how it reports."""
+    """The orders of the application for a worker, and the worker's reports."""
 
     @property
     def is_stopped(self) -> bool: ...
@@ -134,18 +134,18 @@ class WorkerControl(Protocol):
 
 
 class Control:
-    """In a worker."""
+    """The worker's end of the connection."""
 
     def __init__(self, address: ControlAddress) -> None:
         self._address = address
         self._decisions: asyncio.Queue[str] = asyncio.Queue()
         self.is_stopped = False
         self.is_paused = False
-        # True if no epoch may end now; the time of the loop when that was over.
+        # True if no epoch may end now; the time of the loop when the hold was over.
         self.is_held, self.released_at = False, 0.0
         # False if the worker is to stay a member of its group when it stops, because it is started again soon.
         self.leaves_group = True
-        # Why the application has failed; None if it has not.
+        # The reason of the application's failure; None without a failure.
         self.failure: str | None = None
         self._closed = asyncio.Event()
 
@@ -159,11 +159,11 @@ class Control:
             self._writer.write(f"{json.dumps(content)}\n".encode())
 
     async def is_to_begin_again(self, worker: int, error: Exception) -> bool:
-        """Reports the failure of a worker; True if the application wants it to begin again."""
+        """Reports the failure of a worker; True if the application orders it to begin again."""
         try:
             content = base64.b64encode(pickle.dumps(error)).decode()
         except Exception:  # noqa: BLE001
-            # The exception holds what cannot be sent; its text is enough.
+            # The exception cannot be pickled; its text is enough.
             content = ""
         text = "".join(traceback.format_exception(error))
         self.report({"worker": worker, "state": "failed", "error": content, "text": text})
@@ -202,7 +202,7 @@ class Control:
 
 
 def error_of_report(report: dict[str, Any]) -> BaseException:
-    """The error of a worker that failed, as it was raised there if it could be sent."""
+    """The error of a worker that failed, as it was raised there if it could be pickled."""
     text = str(report.get("text", ""))
     try:
         error = pickle.loads(base64.b64decode(report["error"]))

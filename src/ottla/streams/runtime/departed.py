@@ -1,4 +1,4 @@
-"""Workers that leave, and the transactions of those that are gone: their tasks go on elsewhere without time-outs."""
+"""Removes workers that leave, and ends transactions of departed workers: their tasks move without time-outs."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Epoch:
     """A `WorkerControl` with an end. A worker whose epoch is over stays in its group: it is back soon.
 
     The time of an epoch begins when the tasks of all workers run: to join a group and to restore stores may take longer
-    than an epoch, and would begin anew in each. A worker whose tasks run goes on with them until the others are ready.
+    than an epoch, and would start over in every epoch. A worker whose tasks run continues until all workers are ready.
     """
 
     def __init__(self, control: Control, seconds: float) -> None:
@@ -70,13 +70,13 @@ class Epoch:
     def report(self, content: dict[str, Any]) -> None:
         if content.get("state") == "running" and self._begun is None:
             self._begun = asyncio.get_running_loop().time()
-        # The end is told when the worker has left its group: the application may stop its process then.
+        # The end is reported after the worker has left its group: the application may stop its process then.
         if content.get("state") != "stopped":
             self._control.report(content)
 
 
 class EpochHold:
-    """In the process of the application: holds the epoch while a worker joins the group or restores stores.
+    """Part of the application: holds the epoch while a worker joins the group or restores stores.
 
     The next epoch begins when all workers have ended this one. Workers that ended earlier would leave their tasks idle.
     """
@@ -119,18 +119,18 @@ def run_epoch(
         control = Control(address)
         await control.open()
         try:
-            found = await work(prepared, config, address, identity, control, Epoch(control, seconds))
-            if found["state"] == "fenced":
+            outcome = await work(prepared, config, address, identity, control, Epoch(control, seconds))
+            if outcome["state"] == "fenced":
                 raise StreamsError(f"Another instance of {config.application_id} has the identity of this one.")
-            if found["state"] == "failed" or control.failure is not None:
+            if outcome["state"] == "failed" or control.failure is not None:
                 raise StreamsError(f"{config.application_id} has failed: {control.failure}")
             if control.is_stopped:
-                control.report(found)
+                control.report(outcome)
                 # The application stops the query, or is gone.
                 await control.wait_closed()
             else:
                 control.report(end_of_epoch(identity.number))
-            return found
+            return outcome
         finally:
             await control.close()
 
@@ -167,7 +167,7 @@ def _source(
     identities: list[WorkerIdentity],
     seconds: float,
 ) -> Any:
-    """A data source with a partition for every worker. Spark sends the class, with what it holds, to its workers."""
+    """A data source with a partition for every worker. Spark sends the class, with its closure, to its workers."""
     from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 
     class Reader(DataSourceStreamReader):
@@ -185,8 +185,8 @@ def _source(
 
         def read(self, partition: InputPartition) -> Iterator[tuple[int, ...]]:
             epoch, number = partition.value
-            found = run_epoch(prepared, config, address, identities[number], seconds)
-            yield epoch, number, found["records"], found["commits"], found["restored"], len(found["tasks"])
+            outcome = run_epoch(prepared, config, address, identities[number], seconds)
+            yield epoch, number, outcome["records"], outcome["commits"], outcome["restored"], len(outcome["tasks"])
 
         def commit(self, end: dict[str, int]) -> None:
             pass

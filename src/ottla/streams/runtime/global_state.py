@@ -36,14 +36,14 @@ class GlobalState:
     def attach(
         self, first: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """Gives stores their tables. `first` and `ends` are those of topics; returns the positions to read from."""
-        found = {place: self._state.checkpoint(_name(place)) for place in first}
+        """Gives stores their tables. `first` and `ends` are offsets of topics; returns the positions to read from."""
+        checkpoints = {place: self._state.checkpoint(_name(place)) for place in first}
         tables = {name: self._state.table(name, store.specification.kind.value) for name, store in self._stores.items()}
-        reason = self._misfit(found, first, ends)
+        reason = self._misfit(checkpoints, first, ends)
         if not reason and any(checkpoint is None for _, checkpoint in tables.values()):
             reason = "a store is new"
         if reason:
-            if any(found.values()):
+            if any(checkpoints.values()):
                 _log.warning("Global tables are read from the beginning: %s", reason)
             for name in tables:
                 self._state.clear_table(name)
@@ -54,7 +54,7 @@ class GlobalState:
                 self._stores[name].attach(table, checkpoint.observed, checkpoint.sequence)
         if reason:
             return dict(first)
-        return {place: checkpoint.position for place, checkpoint in found.items() if checkpoint is not None}
+        return {place: checkpoint.position for place, checkpoint in checkpoints.items() if checkpoint is not None}
 
     def on_read(self, positions: Mapping[TopicPartition, int]) -> None:
         """Stores have all records up to these positions."""
@@ -62,7 +62,7 @@ class GlobalState:
         if time.monotonic() >= self._due or unwritten > self._memory_bytes // _SHARE_UNWRITTEN:
             self._commit(positions)
         elif sum(store.memory_bytes for store in self._stores.values()) > self._memory_bytes:
-            # Lookups leave rows in memory as well.
+            # Lookups also leave rows in memory.
             self._shrink()
 
     def close(self, positions: Mapping[TopicPartition, int]) -> None:
@@ -99,11 +99,11 @@ class GlobalState:
 
     def _misfit(
         self,
-        found: Mapping[TopicPartition, Checkpoint | None],
+        checkpoints: Mapping[TopicPartition, Checkpoint | None],
         first: Mapping[TopicPartition, int],
         ends: Mapping[TopicPartition, int],
     ) -> str:
-        for place, checkpoint in found.items():
+        for place, checkpoint in checkpoints.items():
             if checkpoint is None:
                 return f"there is no position of {place}"
             if checkpoint.topic_id != self._topic_ids.get(place.topic, ""):

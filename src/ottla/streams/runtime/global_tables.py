@@ -1,10 +1,12 @@
 """Global tables of a worker: complete copies, read to the end before the first record is processed.
 
-On disk they have the positions of their topics, so that a restart reads what has come since.
+Tables on disk have the positions of their topics, so that a restart reads only newer records.
 """
 
 from __future__ import annotations
 
+import functools
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -21,6 +23,8 @@ from ottla.streams.topology.topology import Topology
 
 __all__ = ["GlobalTables"]
 
+_log = logging.getLogger(__name__)
+
 
 class GlobalTables:
     def __init__(
@@ -36,22 +40,29 @@ class GlobalTables:
         if str(config.tasks.properties.get("processing.exception.handler.global.enabled", False)).lower() != "true":
             handlers = handlers._replace(processing=LogAndFailProcessingExceptionHandler())
         settings = replace(config.tasks, handlers=handlers)
-        self._task = StreamTask(topology, plan.global_names, settings, task_id="global")
+        # Called by `open`, because the supplier of a processor may fail.
+        self._new_task = functools.partial(
+            StreamTask, topology, plan.global_names, settings, task_id="global", is_restored=False
+        )
+        self._task: StreamTask | None = None
         self._consumer: Consumer | None = None
         self._cluster = cluster
         self._open_state = open_state
         # None if tables are in memory.
         self._state: GlobalState | None = None
-        # Up to where the tables have their topics; empty while, and after, records could not be processed.
+        # The positions up to which tables have their topics; empty while records are processed, and after a failure.
         self._done: dict[TopicPartition, int] = {}
         self._next: dict[TopicPartition, int] = {}
 
     @property
     def stores(self) -> dict[str, Store]:
-        return self._task.stores
+        return {} if self._task is None else self._task.stores
 
     async def open(self) -> None:
         """Reads everything that is committed now."""
+        self._task = self._new_task()
+        # Here, not by the constructor: if a processor fails, `close` closes the processors before it.
+        self._task.initialize()
         if not self._topics:
             return
         settings = ConsumerSettings(
@@ -72,7 +83,7 @@ class GlobalTables:
             await self._read(1_000)
 
     async def poll(self) -> None:
-        """Applies what has arrived meanwhile."""
+        """Applies the records that have arrived."""
         if self._consumer is not None:
             await self._read(0)
 
@@ -82,9 +93,16 @@ class GlobalTables:
             self._state = None
         if self._consumer is not None:
             await self._consumer.close()
+        try:
+            if self._task is not None:
+                self._task.close()
+        except Exception:  # noqa: BLE001
+            # The other parts of the worker must be closed.
+            _log.exception("A processor of the global tables has failed while it was closed.")
 
     async def _read(self, wait_ms: int) -> None:
         assert self._consumer is not None
+        assert self._task is not None
         batches, self._done = await self._consumer.raw_batches(wait_ms), {}
         for batch in batches:
             place = batch.partition

@@ -1,6 +1,6 @@
-"""Who a worker is, also after a crash: the process id of its instance is kept in the state directory.
+"""The identity of a worker, also after a crash: the process id of its instance is kept in the state directory.
 
-A restarted instance takes the place that the crashed one had: with the same static members of the group it gets the
+A restarted instance takes the place of the crashed instance: with the same static members of the group it gets the
 same tasks at once, and with the same transactional ids it ends the transactions that were left open.
 """
 
@@ -35,12 +35,12 @@ class WorkerIdentity:
 
     @property
     def transactional_id(self) -> str:
-        """As Kafka Streams calls them with exactly_once_v2."""
+        """The name that Kafka Streams uses with exactly_once_v2."""
         return f"{self.application_id}-{self.process_id}-{self.number}"
 
     @property
     def instance_id(self) -> str:
-        """The static member of the group."""
+        """The group.instance.id of the static member."""
         return f"{self.instance_name or self.process_id}-{self.number}"
 
 
@@ -76,7 +76,7 @@ class Instance:
         raise StreamsError(f"{_INSTANCES_MAX} instances of {application_id} run with the state directory {base}.")
 
     def close(self) -> None:
-        """Lets the next instance of the application have the place."""
+        """Releases the place for the next instance of the application."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -87,7 +87,7 @@ def _process_id(path: Path) -> str:
         return str(uuid.UUID(json.loads(path.read_bytes())["processId"]))
     except (OSError, ValueError, KeyError, TypeError):
         process_id = str(uuid.uuid4())
-    beside = path.with_suffix(".new")
-    beside.write_text(json.dumps({"processId": process_id}))
-    os.replace(beside, path)
+    temporary = path.with_suffix(".new")
+    temporary.write_text(json.dumps({"processId": process_id}))
+    os.replace(temporary, path)
     return process_id

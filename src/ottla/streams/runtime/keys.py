@@ -1,4 +1,4 @@
-"""Every configuration key of Kafka Streams: which are honoured, and why others are refused.
+"""Every configuration key of Kafka Streams: the honoured keys, and the reasons why other keys are refused.
 
 A key that has no meaning here is accepted with Kafka's default value, so that files can be shared, and refused with a
 reason otherwise. Keys of consumers and producers are honoured with and without Kafka Streams' prefixes.
@@ -156,11 +156,11 @@ class ClientProperties:
 
 def sort_keys(properties: Mapping[str, Any]) -> ClientProperties:
     """Finds the client or the topic of every key. Raises StreamsError for keys that cannot be honoured."""
-    found = ClientProperties()
+    clients = ClientProperties()
     by_prefix = (
-        ("main.consumer.", found.consumer, CONSUMER_KEYS, _OWN_CONSUMER_KEYS),
-        ("consumer.", found.consumer, CONSUMER_KEYS, _OWN_CONSUMER_KEYS),
-        ("producer.", found.producer, PRODUCER_KEYS, _OWN_PRODUCER_KEYS),
+        ("main.consumer.", clients.consumer, CONSUMER_KEYS, _OWN_CONSUMER_KEYS),
+        ("consumer.", clients.consumer, CONSUMER_KEYS, _OWN_CONSUMER_KEYS),
+        ("producer.", clients.producer, PRODUCER_KEYS, _OWN_PRODUCER_KEYS),
     )
     # Keys with the longer prefix win, so they come last.
     for key in sorted(properties, key=_weight):
@@ -173,31 +173,31 @@ def sort_keys(properties: Mapping[str, Any]) -> ClientProperties:
                 raise StreamsError(_refusal(key, name, own))
             target[name] = value
         elif key.startswith("topic."):
-            found.topic[key.removeprefix("topic.")] = str(value)
+            clients.topic[key.removeprefix("topic.")] = str(value)
         elif key in INERT:
             _check_inert(key, value)
         elif key.startswith(f"{PREFIX}ssl.") and key.removeprefix(PREFIX) in {*CONSUMER_KEYS, *SERVER_TLS_KEYS}:
             # Read by `QueryAccess`.
             continue
         elif key in HONOURED or key in CONSUMER_KEYS or key in PRODUCER_KEYS:
-            _add_plain(found, key, value)
+            _add_plain(clients, key, value)
         else:
             raise StreamsError(_refusal(key, key, frozenset()))
-    return found
+    return clients
 
 
 def _weight(key: str) -> int:
     return 2 if key.startswith("main.consumer.") else 1 if key.startswith(("consumer.", "producer.")) else 0
 
 
-def _add_plain(found: ClientProperties, key: str, value: Any) -> None:
+def _add_plain(clients: ClientProperties, key: str, value: Any) -> None:
     own = _OWN_CONSUMER_KEYS | _OWN_PRODUCER_KEYS
     if key in own and key not in HONOURED:
         raise StreamsError(_refusal(key, key, own))
     if key in CONSUMER_KEYS:
-        found.consumer[key] = value
+        clients.consumer[key] = value
     if key in PRODUCER_KEYS:
-        found.producer[key] = value
+        clients.producer[key] = value
 
 
 def _check_inert(key: str, value: Any) -> None:

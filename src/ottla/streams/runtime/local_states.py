@@ -1,4 +1,4 @@
-"""The state on disk of a worker's tasks: which stores have tables, what they have, and when local commits happen.
+"""The state on disk of a worker's tasks: the stores with tables, their checkpoints, and the times of local commits.
 
 A local commit begins right after a commit of Kafka, at most every few seconds, and is written in slices between the
 steps of the worker. State that a worker drops without a commit keeps what its last local commit wrote.
@@ -26,7 +26,7 @@ __all__ = ["GLOBAL", "LocalStates", "is_persistent"]
 
 _log = logging.getLogger(__name__)
 
-# The names of directories with global tables begin like that.
+# The prefix of the names of directories with global tables.
 GLOBAL = "global"
 _INTERVAL_S = 10.0
 _LOCK_S = 60.0
@@ -45,7 +45,7 @@ class _LocalTask:
     state: TaskState
     stores: dict[str, Store] = field(default_factory=dict)
     places: dict[str, TopicPartition] = field(default_factory=dict)
-    # False while stores are restored: they may have more of a changelog than the position says.
+    # False while stores are restored: they may be ahead of their positions.
     is_restored: bool = False
 
 
@@ -66,7 +66,7 @@ class LocalStates:
         self._persists = persists
         self._memory_bytes = memory_bytes
         self._tasks: dict[str, _LocalTask] = {}
-        # Where the changelogs of all stores stand, those in memory included.
+        # The changelog positions of all stores, including stores in memory.
         self.positions: dict[TopicPartition, int] = {}
         self._due = 0.0
         self._followed_due = 0.0
@@ -78,8 +78,8 @@ class LocalStates:
 
     def held(self) -> list[str]:
         """The tasks whose state is on this disk."""
-        found = [] if self._directory is None else self._directory.task_ids()
-        return [name for name in found if not name.startswith(GLOBAL)]
+        task_ids = [] if self._directory is None else self._directory.task_ids()
+        return [name for name in task_ids if not name.startswith(GLOBAL)]
 
     # Opening.
 
@@ -117,7 +117,7 @@ class LocalStates:
     def attach(self, planned: PlannedTask, store: Store, *, first: int, end: int) -> int:
         """Gives a store its table if it has one, and returns the offset of the changelog from which to restore.
 
-        `first` and `end` are those of the changelog. A table that does not fit to them is emptied.
+        `first` and `end` are offsets of the changelog. A table that does not fit to them is emptied.
         """
         place = TopicPartition(planned.changelogs[store.name], planned.partition)
         local = self._tasks.get(planned.task_id)
@@ -166,7 +166,7 @@ class LocalStates:
         place = local.places[store.name]
         checkpoint = self._checkpoint(store, place)._replace(position=position)
         yield from local.state.load(store.name, rows, deleted, checkpoint)
-        # Only now: a local commit in between must not claim rows that are not written yet.
+        # Only now: a local commit in between must not cover rows that are not written yet.
         self.positions[place] = position
 
     def has_table(self, planned: PlannedTask, store: Store) -> bool:
@@ -176,13 +176,13 @@ class LocalStates:
     # Running.
 
     def on_restored(self, task_ids: Iterable[str]) -> None:
-        """The stores of tasks have what their positions say; local commits may begin."""
+        """The stores of tasks are at their positions; local commits may begin."""
         for task_id in task_ids:
             if task_id in self._tasks:
                 self._tasks[task_id].is_restored = True
 
     def on_commit(self, positions: Mapping[TopicPartition, int], now: float) -> None:
-        """Kafka has committed everything that stores hold. `positions` are those of changelogs that were written."""
+        """Kafka has committed everything that stores hold. `positions` has the changelogs that were written."""
         self.positions.update(positions)
         if now >= self._due or self.is_full:
             self._due = now + _INTERVAL_S
@@ -191,7 +191,7 @@ class LocalStates:
                     self._begin(local)
 
     def on_followed(self, task_ids: Collection[str], now: float) -> None:
-        """Standby copies have followed their changelogs; what these have is committed."""
+        """Standby copies have applied records of their changelogs, which are committed."""
         if now >= self._followed_due:
             self._followed_due = now + _INTERVAL_S
             for task_id in task_ids:
@@ -224,7 +224,7 @@ class LocalStates:
 
     @property
     def is_full(self) -> bool:
-        """True if so much waits for a local commit that one should come early."""
+        """True if so many bytes wait for a local commit that it should come early."""
         restored = [local for local in self._tasks.values() if local.is_restored]
         waiting = sum(store.unwritten_bytes for local in restored for store in local.stores.values())
         return waiting > self._memory_bytes // _SHARE_UNWRITTEN
@@ -232,7 +232,7 @@ class LocalStates:
     # Closing.
 
     def close(self, task_ids: Collection[str], *, is_committed: bool, syncs: bool = False) -> None:
-        """Gives directories up. `is_committed`: Kafka has committed everything that the stores hold."""
+        """Releases directories. `is_committed`: Kafka has committed everything that the stores hold."""
         for task_id in task_ids:
             local = self._tasks.pop(task_id, None)
             if local is None:
@@ -261,13 +261,13 @@ class LocalStates:
             return
         for store in local.stores.values():
             store.written()
-        stores = [store for one in self._tasks.values() for store in one.stores.values()]
+        stores = [store for task in self._tasks.values() for store in task.stores.values()]
         if sum(store.memory_bytes for store in stores) > self._memory_bytes:
             for store in stores:
                 store.shrink()
 
     def _limit_memory(self) -> None:
-        """Interactive queries leave rows in memory, and the keys that they did not find."""
+        """Interactive queries leave rows in memory, and the keys that have no row."""
         stores = [store for local in self._tasks.values() for store in local.stores.values()]
         if sum(store.memory_bytes - store.unwritten_bytes for store in stores) > self._memory_bytes:
             for store in stores:

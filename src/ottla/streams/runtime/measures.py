@@ -1,4 +1,4 @@
-"""What a worker counts: plain fields, added to once for a round of the loop, never for a record."""
+"""The counters of a worker: plain fields, updated once for a round of the loop, never for a record."""
 
 from __future__ import annotations
 

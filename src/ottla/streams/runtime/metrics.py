@@ -79,7 +79,7 @@ class MetricHistory:
 
     def __init__(self) -> None:
         self._last: dict[int, tuple[float, dict[str, Any]]] = {}
-        # At least a window older than the last report, except at the start, and the next one to take its place.
+        # At least a window older than the last report, except at the start, and the report that replaces it next.
         self._before: dict[int, tuple[float, dict[str, Any]]] = {}
         self._middle: dict[int, tuple[float, dict[str, Any]]] = {}
 
@@ -98,7 +98,7 @@ class MetricHistory:
     def metrics(self, client_id: str, state: str, failed: int) -> list[StreamsMetric]:
         client = {"client-id": client_id}
         alive = sum(report["state"] in ("running", "rebalancing") for _, report in self._last.values())
-        found = [
+        metrics = [
             StreamsMetric("state", _CLIENT, client, state),
             StreamsMetric("client-state", _CLIENT, client, _STATE_NUMBERS.index(state)),
             StreamsMetric("alive-stream-threads", _CLIENT, client, alive),
@@ -106,8 +106,8 @@ class MetricHistory:
         ]
         for number in sorted(self._last):
             thread = {"thread-id": f"{client_id}-StreamThread-{number + 1}"}
-            found += self._of_worker(number, thread)
-        return found
+            metrics += self._of_worker(number, thread)
+        return metrics
 
     def _of_worker(self, number: int, thread: dict[str, str]) -> list[StreamsMetric]:
         (now, last), (then, before) = self._last[number], self._before[number]
@@ -115,21 +115,21 @@ class MetricHistory:
         totals: dict[str, float] = last["measures"]
         growth = {name: value - before["measures"][name] for name, value in totals.items()}
         figures = _thread_figures(totals, Window(seconds, growth, {}))
-        found = [StreamsMetric(name, _THREAD, thread, value) for name, value in figures.items()]
+        metrics = [StreamsMetric(name, _THREAD, thread, value) for name, value in figures.items()]
         for task_id, task in last.get("by_task", {}).items():
             tags = {**thread, "task-id": task_id}
             dropped = sum(task["dropped"].values())
             earlier = before.get("by_task", {}).get(task_id, {"dropped": {}})
             rate = (dropped - sum(earlier["dropped"].values())) / seconds if seconds > 0 else 0.0
-            found.append(StreamsMetric("dropped-records-total", _TASK, tags, dropped))
-            found.append(StreamsMetric("dropped-records-rate", _TASK, tags, rate))
+            metrics.append(StreamsMetric("dropped-records-total", _TASK, tags, dropped))
+            metrics.append(StreamsMetric("dropped-records-rate", _TASK, tags, rate))
             for place, lag in task["lag"].items():
-                found.append(StreamsMetric("records-lag", _TASK, {**tags, "partition": place}, lag))
+                metrics.append(StreamsMetric("records-lag", _TASK, {**tags, "partition": place}, lag))
             for place, count in task["dropped"].items():
                 node, _, reason = place.partition(": ")
                 labels = {**tags, "processor-node-id": node, "reason": reason or node}
-                found.append(StreamsMetric("dropped-records-total", _NODE, labels, count))
-        return found
+                metrics.append(StreamsMetric("dropped-records-total", _NODE, labels, count))
+        return metrics
 
 
 def _thread_figures(totals: Mapping[str, float], window: Window) -> dict[str, float]:
@@ -174,7 +174,7 @@ def exposition(metrics: Iterable[StreamsMetric]) -> str:
             lines[name] = [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
         labels = ",".join(f'{key.replace("-", "_")}="{_escaped(text)}"' for key, text in tags.items())
         lines[name].append(f"{name}{{{labels}}} {'NaN' if value != value else value}")
-    return "".join(f"{line}\n" for some in lines.values() for line in some)
+    return "".join(f"{line}\n" for metric_lines in lines.values() for line in metric_lines)
 
 
 def _escaped(text: str) -> str:

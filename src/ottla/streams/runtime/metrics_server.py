@@ -10,7 +10,7 @@ __all__ = ["MetricsServer"]
 
 
 class MetricsServer:
-    """`text` is asked for every scrape. Port 0 takes a free one."""
+    """`text` is called for every scrape. Port 0 takes a free port."""
 
     def __init__(self, text: Callable[[], str], host: str, port: int) -> None:
         class Handler(BaseHTTPRequestHandler):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from ottla.client.admin.groups import CommittedOffset, Groups
 from ottla.client.admin.offsets import EARLIEST, LATEST, Offsets
@@ -26,7 +27,18 @@ from ottla.streams.runtime.waiting import WaitingRows
 from ottla.streams.state.store import Store
 from ottla.streams.topology.topology import SourceNode, Topology
 
-__all__ = ["TaskOpener"]
+__all__ = ["TaskOpener", "close_quietly"]
+
+_log = logging.getLogger(__name__)
+
+
+def close_quietly(tasks: Iterable[StreamTask]) -> None:
+    """Closes tasks that never ran. An exception of a processor is logged and does not stop the others."""
+    for task in tasks:
+        try:
+            task.close()
+        except Exception:  # noqa: BLE001
+            _log.exception("A processor of task %s has failed while it was closed.", task.task_id)
 
 
 class TaskOpener:
@@ -41,7 +53,7 @@ class TaskOpener:
         repartition_topics: Collection[str],
         global_stores: dict[str, Store],
         local: LocalStates,
-        tell: Callable[[RestoreProgress], None] = lambda _: None,
+        report_progress: Callable[[RestoreProgress], None] = lambda _: None,
         now_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
         self._now_ms = now_ms
@@ -51,36 +63,50 @@ class TaskOpener:
         self._cluster = cluster
         self._global_stores = global_stores
         self._local = local
-        self._tell = tell
+        self._report_progress = report_progress
         self._cache = CacheBudget(config.cache_bytes // config.workers)
         self.restored = 0
 
     async def open(self, planned: Sequence[PlannedTask]) -> list[ActiveTask]:
-        """Tasks that are ready to process records. Earlier owners must have given them up, or be fenced."""
-        places = [place for one in planned for place in task_places(one)]
+        """Tasks that are ready to process records. Earlier owners must have released them, or be fenced."""
+        places = [place for planned_task in planned for place in task_places(planned_task)]
         group_id = self._config.application_id
         # Waits while a transaction with some of these offsets is completing.
-        found = await self._cluster.retry(lambda: Groups(self._cluster).offsets(group_id, places, stable=True))
-        committed = {place: entry.offset for place, entry in found.items()}
-        tasks = [(one, self._create(one, found)) for one in planned]
+        committed_offsets = await self._cluster.retry(
+            lambda: Groups(self._cluster).offsets(group_id, places, stable=True)
+        )
+        committed = {place: entry.offset for place, entry in committed_offsets.items()}
+        tasks = [(planned_task, self._create(planned_task, committed_offsets)) for planned_task in planned]
         try:
-            self.restored += await restore_stores(self._cluster, tasks, committed, self._local, self._tell)
+            self.restored += await restore_stores(self._cluster, tasks, committed, self._local, self._report_progress)
         except BaseException:
-            self._local.close([one.task_id for one in planned], is_committed=False)
+            self._local.close([planned_task.task_id for planned_task in planned], is_committed=False)
             raise
-        self._local.on_restored(one.task_id for one in planned)
+        self._local.on_restored(planned_task.task_id for planned_task in planned)
         starts = await self._in_range(committed)
         starts |= await self._starts([place for place in places if place not in starts])
+        # No await follows: an opening that is interrupted leaves no initialized processor behind.
+        self._initialize([task for _, task in tasks])
         return [
             ActiveTask(
-                planned=one,
+                planned=planned_task,
                 task=task,
-                form=column_task(self._topology, one.names, task),
-                starts={place: starts[place] for place in task_places(one)},
-                waiting=self._waiting(one, task),
+                form=column_task(self._topology, planned_task.names, task),
+                starts={place: starts[place] for place in task_places(planned_task)},
+                waiting=self._waiting(planned_task, task),
             )
-            for one, task in tasks
+            for planned_task, task in tasks
         ]
+
+    def _initialize(self, tasks: Sequence[StreamTask]) -> None:
+        """Initializes the processors of restored tasks. Closes all tasks if a processor fails."""
+        try:
+            for task in tasks:
+                task.now_ms = self._now_ms()
+                task.initialize()
+        except BaseException:
+            close_quietly(tasks)
+            raise
 
     def _waiting(self, planned: PlannedTask, task: StreamTask) -> WaitingRows | None:
         places, idle_ms = task_places(planned), self._config.task_idle_ms
@@ -109,6 +135,7 @@ class TaskOpener:
                 (place.topic, place.partition): metadata.partition_time for place, metadata in known.items()
             },
             cache=self._cache,
+            is_restored=False,
         )
 
     async def _in_range(self, committed: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -116,13 +143,13 @@ class TaskOpener:
         offsets = Offsets(self._cluster)
         first = await offsets.find(dict.fromkeys(committed, EARLIEST))
         last = await offsets.find(dict.fromkeys(committed, LATEST))
-        found = {}
+        in_range = {}
         for place, offset in committed.items():
             low, high = first[place], last[place]
             # A partition without a leader is looked at again when it is read.
             if isinstance(low, KafkaError) or isinstance(high, KafkaError) or low.offset <= offset <= high.offset:
-                found[place] = offset
-        return found
+                in_range[place] = offset
+        return in_range
 
     async def _starts(self, places: list[TopicPartition]) -> dict[TopicPartition, int]:
         """Where partitions without a committed offset begin: by the policy of their source or of the application."""
@@ -144,12 +171,12 @@ class TaskOpener:
             )
         offsets = Offsets(self._cluster)
         starts: dict[TopicPartition, int] = {}
-        for policy, some in by_policy.items():
+        for policy, partitions in by_policy.items():
             age_ms = ConsumerSettings(auto_offset_reset=policy).reset_age_ms
             if age_ms is not None:
-                found = await offsets.numbers(some, max(self._now_ms() - age_ms, 0), committed=True)
-                starts |= {place: offset for place, offset in found.items() if offset >= 0}
+                offsets_by_time = await offsets.numbers(partitions, max(self._now_ms() - age_ms, 0), committed=True)
+                starts |= {place: offset for place, offset in offsets_by_time.items() if offset >= 0}
                 # No record is as young as the duration: the partition is read from its end.
-                some = [place for place in some if place not in starts]
-            starts |= await offsets.numbers(some, EARLIEST if policy == "earliest" else LATEST, committed=True)
+                partitions = [place for place in partitions if place not in starts]
+            starts |= await offsets.numbers(partitions, EARLIEST if policy == "earliest" else LATEST, committed=True)
         return starts

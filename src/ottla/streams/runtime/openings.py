@@ -1,4 +1,4 @@
-"""Tasks that are opened in the background: the tasks that are open already run on meanwhile."""
+"""Opens tasks in the background, while the tasks that are open keep running."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Container
 
 from ottla.streams.runtime.local_states import LocalStates
+from ottla.streams.runtime.opening import close_quietly
 from ottla.streams.runtime.plan import PlannedTask
 from ottla.streams.runtime.task_table import ActiveTask
 
@@ -28,7 +29,7 @@ class Openings:
         self.planned: dict[str, PlannedTask] = {}
 
     async def start(self, tasks: dict[str, PlannedTask]) -> None:
-        """Opens these tasks, and no others: an opening that is under way is interrupted."""
+        """Opens these tasks only: an opening that is under way is interrupted."""
         await self.stop()
         self.planned = tasks
         if tasks:
@@ -39,8 +40,11 @@ class Openings:
         work, self._work = self._work, None
         if work is not None:
             work.cancel()
-            await asyncio.gather(work, return_exceptions=True)
-        # Tasks that were opened, and did not begin to work.
+            (opened,) = await asyncio.gather(work, return_exceptions=True)
+            if not isinstance(opened, BaseException):
+                # The opening was complete, but its tasks were not taken.
+                close_quietly(active.task for active in opened)
+        # State of tasks that were opened, but do not run yet.
         self._local.close([task_id for task_id in self.planned if task_id not in self._running], is_committed=False)
         interrupted, self.planned = self.planned, {}
         return interrupted

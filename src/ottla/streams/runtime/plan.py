@@ -54,7 +54,7 @@ class TaskPlan:
     repartition_topics: frozenset[str]
     global_topics: tuple[str, ...]
     global_names: tuple[str, ...]
-    # Of all topics when the application starts, for partitioners.
+    # The partition counts of all topics when the application starts, for partitioners.
     partitions: Mapping[str, int]
 
 
@@ -96,23 +96,23 @@ def plan_tasks(
                     name=full, partitions=counts[topic], configs={**_REPARTITION_CONFIG, **topic_configs}
                 )
         for partition in range(number):
-            mine = tuple(
+            inputs = tuple(
                 settings.internal_topic(topic) if topic in topology.internal_topics else topic
                 for topic in read
                 if partition < counts[topic]
             )
             tasks.append(
                 PlannedTask(
-                    group=group, partition=partition, names=tuple(names), topics=mine, changelogs=dict(changelogs)
+                    group=group, partition=partition, names=tuple(names), topics=inputs, changelogs=dict(changelogs)
                 )
             )
-    world = [name for names in topology.node_groups().values() if topology.is_global(names) for name in names]
+    global_names = [name for names in topology.node_groups().values() if topology.is_global(names) for name in names]
     return TaskPlan(
         tasks=tuple(tasks),
         topics=tuple(topics.values()),
         repartition_topics=frozenset(repartitions),
-        global_topics=tuple(topology.source_topics(world)),
-        global_names=tuple(world),
+        global_topics=tuple(topology.source_topics(global_names)),
+        global_names=tuple(global_names),
         partitions={**partitions, **{name: topic.partitions for name, topic in topics.items()}},
     )
 
@@ -134,17 +134,17 @@ def changelog_config(
 
 def versioned_changelogs(topology: Topology, settings: TaskSettings) -> list[str]:
     """Changelogs that need every change of a key, not only the last one of a commit."""
-    return [settings.changelog(one.name) for one in topology.stores.values() if one.kind is StoreKind.VERSIONED]
+    return [settings.changelog(store.name) for store in topology.stores.values() if store.kind is StoreKind.VERSIONED]
 
 
 def _stores(topology: Topology, names: list[str]) -> list[StoreSpecification]:
-    found: dict[str, StoreSpecification] = {}
+    specifications: dict[str, StoreSpecification] = {}
     for name in names:
         node = topology.nodes[name]
         for store in node.stores if isinstance(node, ProcessorNode) else ():
             if store in topology.stores:
-                found[store] = topology.stores[store]
-    return list(found.values())
+                specifications[store] = topology.stores[store]
+    return list(specifications.values())
 
 
 def _all_partitions(topology: Topology, partitions: Mapping[str, int]) -> dict[str, int]:
@@ -189,10 +189,10 @@ def _all_partitions(topology: Topology, partitions: Mapping[str, int]) -> dict[s
 
 def _topics_before(topology: Topology, topic: str) -> set[str]:
     """The source topics of the sub-topologies that write to a topic."""
-    found: set[str] = set()
+    source_topics: set[str] = set()
     for names in topology.node_groups().values():
         sinks = [node for name in names if isinstance(node := topology.nodes[name], SinkNode)]
         if any(sink.topic == topic for sink in sinks):
-            found.update(topology.source_topics(names))
-    found.discard(topic)
-    return found
+            source_topics.update(topology.source_topics(names))
+    source_topics.discard(topic)
+    return source_topics

@@ -24,15 +24,15 @@ class Prepared(NamedTuple):
     topology: Topology
     plan: TaskPlan
     cluster_id: str
-    # Of the topics of the application: state on disk belongs to one topic, not to a name.
+    # The ids of the application's topics: state on disk belongs to a topic, not to a name.
     topic_ids: dict[str, str]
 
 
 async def prepare(topology: Topology, config: ApplicationConfig, cluster: Cluster | None = None) -> Prepared:
     """`cluster` is a connection of the caller; without one there is a connection for this call."""
     async with AdminClient(config.client if cluster is None else cluster) as admin:
-        found = await admin.topics.all()
-        partitions = {name: len(info.partitions) for name, info in found.items() if info.partitions}
+        topics = await admin.topics.all()
+        partitions = {name: len(info.partitions) for name, info in topics.items() if info.partitions}
         _resolve_patterns(topology, set(partitions))
         plan = plan_tasks(
             topology,
@@ -51,9 +51,9 @@ async def _check_change(
 ) -> None:
     """Raises StreamsError if stores would start empty because the topology has changed."""
     application_id = config.application_id
-    groups = [one.group_id for one in await admin.groups.find()]
-    others = [one for one in groups if one != application_id]
-    change = find_change(application_id, [topic.name for topic in plan.topics], existing, others)
+    groups = [group.group_id for group in await admin.groups.find()]
+    other_ids = [group_id for group_id in groups if group_id != application_id]
+    change = find_change(application_id, [topic.name for topic in plan.topics], existing, other_ids)
     if change.loses_state and not config.accepts_change:
         raise StreamsError(change.explain())
     if change.unused:
@@ -62,8 +62,8 @@ async def _check_change(
 
 async def _topic_ids(admin: AdminClient, plan: TaskPlan) -> dict[str, str]:
     names = sorted({topic for task in plan.tasks for topic in task.changelogs.values()} | set(plan.global_topics))
-    found = await admin.topics.describe(names) if names else {}
-    return {name: str(topic.topic_id) for name, topic in found.items() if not isinstance(topic, KafkaError)}
+    descriptions = await admin.topics.describe(names) if names else {}
+    return {name: str(topic.topic_id) for name, topic in descriptions.items() if not isinstance(topic, KafkaError)}
 
 
 def _resolve_patterns(topology: Topology, names: set[str]) -> None:
@@ -76,17 +76,21 @@ def _resolve_patterns(topology: Topology, names: set[str]) -> None:
 
 
 async def remove_surplus_members(config: ApplicationConfig, process_id: str) -> None:
-    """An earlier run of this instance had more workers and has crashed: their tasks need not wait for time-outs."""
+    """Removes members of an earlier, crashed run that had more workers: their tasks need not wait for time-outs."""
     name = config.instance_name or process_id
     async with AdminClient(config.client) as admin:
         group = (await admin.groups.describe([config.application_id]))[config.application_id]
         if isinstance(group, KafkaError):
             return
-        mine = {f"{name}-{number}" for number in range(config.workers)}
+        own_ids = {f"{name}-{number}" for number in range(config.workers)}
         known = {member.instance_id for member in group.members if member.instance_id}
         # Behind the name there is a number; the name of another instance may begin with this one.
         surplus = [
-            one for one in known if one.startswith(f"{name}-") and one[len(name) + 1 :].isdigit() and one not in mine
+            instance_id
+            for instance_id in known
+            if instance_id.startswith(f"{name}-")
+            and instance_id[len(name) + 1 :].isdigit()
+            and instance_id not in own_ids
         ]
         if surplus:
             await admin.groups.remove_members(

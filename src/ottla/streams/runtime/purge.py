@@ -16,7 +16,7 @@ __all__ = ["Purge"]
 
 
 class Purge:
-    """The first one comes an interval after the start, as in Kafka Streams."""
+    """The first purge comes an interval after the start, as in Kafka Streams."""
 
     def __init__(self, cluster: Cluster, topics: Collection[str], interval_ms: int) -> None:
         self._offsets = Offsets(cluster)
@@ -25,7 +25,7 @@ class Purge:
         self._due = asyncio.get_running_loop().time() + self._interval_s
 
     async def run(self, ends: Mapping[TopicPartition, int]) -> None:
-        """After a commit of these offsets."""
+        """Called after a commit of these offsets."""
         now = asyncio.get_running_loop().time()
         if now < self._due:
             return

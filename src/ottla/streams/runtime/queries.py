@@ -42,7 +42,7 @@ class NotUpToBoundError(StreamsError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The rows of one partition, and what they are worth."""
+    """The rows of one partition, and how current they are."""
 
     rows: list[StoredRow]
     has_more: bool
@@ -56,7 +56,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyQueryMetadata:
-    """Who has a key. Hosts are `application.server` of instances; empty if an instance has none."""
+    """The instances that have a key. Hosts are `application.server` of instances; empty if an instance has none."""
 
     active_host: str
     standby_hosts: tuple[str, ...]
@@ -65,7 +65,7 @@ class KeyQueryMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsMetadata:
-    """What an instance has: (store, partition)."""
+    """The stores of an instance: (store, partition)."""
 
     host: str
     active: tuple[tuple[str, int], ...]
@@ -116,14 +116,18 @@ class Queries:
         return GLOBAL if partitions == [GLOBAL] else partition_of_key(key, len(partitions))
 
     def serdes(self, store: str) -> tuple[Serde, Serde, str]:
-        """Of keys and values, and the topic that they are told."""
+        """The serdes of keys and values, and the topic for their calls."""
         self.check(store)
-        found = self._topology.stores.get(store) or self._topology.global_stores[store]
+        specification = self._topology.stores.get(store) or self._topology.global_stores[store]
         topic = self._topology.store_source_topics.get(store) or self._settings.changelog(store)
-        return self._settings.resolve_key(found.key_serde), self._settings.resolve_value(found.value_serde), topic
+        return (
+            self._settings.resolve_key(specification.key_serde),
+            self._settings.resolve_value(specification.value_serde),
+            topic,
+        )
 
     def hosts(self, store: str, partition: int) -> list[str]:
-        """The instances that have a partition of a store, the active one first."""
+        """The instances that have a partition of a store, the active instance first."""
         task_id = self._tasks[store][partition]
         for report in self._reports().values():
             if task_id in report.get("hosts", {}):
@@ -207,7 +211,7 @@ class Queries:
         )
 
     def _addresses(self, store: str, partition: int, *, stale: bool) -> Iterator[str]:
-        """Workers of this instance that have a partition: active ones first."""
+        """Workers of this instance that have a partition: active workers first."""
         reports = list(self._reports().values())
         if partition == GLOBAL:
             yield from (report["queries"] for report in reports if report.get("queries"))
@@ -235,14 +239,14 @@ class Queries:
         http = urllib.request.Request(f"{self._access.scheme}://{host}/query", content, headers)
         try:
             with urllib.request.urlopen(http, timeout=_TIMEOUT_S, context=self._context) as response:
-                found: dict[str, Any] = json.loads(response.read())
-                return found
+                answer: dict[str, Any] = json.loads(response.read())
+                return answer
         except urllib.error.HTTPError as error:
             try:
-                found = json.loads(error.read())
+                answer = json.loads(error.read())
             except ValueError:
-                found = {"error": "unavailable", "message": f"instance {host} answers {error.code}"}
-            return found
+                answer = {"error": "unavailable", "message": f"instance {host} answers {error.code}"}
+            return answer
         except (OSError, ValueError) as error:
             return {"error": "unavailable", "message": f"instance {host} does not answer ({error})"}
 
@@ -257,7 +261,7 @@ def _raise(answer: dict[str, Any]) -> None:
 
 
 def _stores_of(topology: Topology, names: tuple[str, ...]) -> set[str]:
-    found: set[str] = set()
+    stores: set[str] = set()
     for name in names:
-        found.update(getattr(topology.nodes[name], "stores", ()))
-    return found & topology.stores.keys()
+        stores.update(getattr(topology.nodes[name], "stores", ()))
+    return stores & topology.stores.keys()

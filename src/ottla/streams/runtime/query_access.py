@@ -1,7 +1,7 @@
-"""Who may ask for stores over HTTP, and how instances ask each other: a login, and TLS.
+"""Access to stores over HTTP, for users and between instances: a login, and TLS.
 
-All instances of an application share the settings, so each of them is a client of the others with its own. Addresses
-that other machines reach need both, because stores are read without any other check.
+All instances of an application share the settings, so an instance is a client of other instances with its own. An
+address that other machines reach needs both, because stores are read without any other check.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class QueryAccess:
         }
         access = cls(user_info=user_info, tls=tls)
         if tls:
-            # A wrong key store is told before the application starts.
+            # A wrong key store is reported before the application starts.
             access.server_context()
         insecure = str(properties.get(_INSECURE, "false")).lower()
         if insecure not in ("true", "false"):
@@ -64,11 +64,11 @@ class QueryAccess:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Of requests to other instances."""
+        """The headers of requests to other instances."""
         return {"authorization": self._credentials} if self.user_info else {}
 
     def admits(self, authorization: str | None) -> bool:
-        """True if the header of a request has the login, or if there is none to have."""
+        """True if the header of a request has the login, or if no login is configured."""
         return not self.user_info or hmac.compare_digest((authorization or "").encode(), self._credentials.encode())
 
     def server_context(self) -> ssl.SSLContext | None:

@@ -1,7 +1,7 @@
-"""The door of a worker for interactive queries: one line of JSON in, one line out, on the worker's own loop.
+"""The server of a worker for interactive queries: one line of JSON in, one line out, on the worker's own loop.
 
 A query sees the state between two steps of the worker, with updates that are not committed yet, as in Kafka Streams.
-The answer says how far the input was processed.
+The answer has the position up to which the input was processed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BYTES = ("key", "first_key", "last_key", "prefix")
 class QueriedStore:
     store: Store
     is_active: bool
-    # Topic -> partition -> offset: what the store has of the input, or of the changelog if it is a standby copy.
+    # Topic -> partition -> offset up to which the store has the input, or the changelog if it is a standby copy.
     position: Mapping[str, Mapping[int, int]]
     # Records behind the changelog; 0 for active stores.
     lag: int = 0
@@ -76,16 +76,18 @@ class QueryDoor:
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
         try:
-            found = self._source.find_store(
+            queried = self._source.find_store(
                 request["store"], request["partition"], is_stale_allowed=request.get("stale", False)
             )
-            if isinstance(found, str):
-                return {"error": "unavailable", "message": found}
-            behind = _behind(found.position, request.get("bound") or {})
+            if isinstance(queried, str):
+                return {"error": "unavailable", "message": queried}
+            behind = _behind(queried.position, request.get("bound") or {})
             if behind is not None:
                 return {"error": "not up to bound", "message": behind}
             limit = min(int(request.get("limit", ROWS_MAX)), ROWS_MAX)
-            rows, has_more = read_rows(found.store, request["operation"], decode_arguments(request["arguments"]), limit)
+            rows, has_more = read_rows(
+                queried.store, request["operation"], decode_arguments(request["arguments"]), limit
+            )
         except StreamsError as error:
             return {"error": "refused", "message": str(error)}
         except (KeyError, TypeError, ValueError) as error:
@@ -93,9 +95,9 @@ class QueryDoor:
         return {
             "rows": [[_text(row.key), _text(row.value), row.timestamp, row.window] for row in rows],
             "more": has_more,
-            "active": found.is_active,
-            "lag": found.lag,
-            "position": found.position,
+            "active": queried.is_active,
+            "lag": queried.lag,
+            "position": queried.position,
         }
 
 

@@ -7,7 +7,7 @@
     GET  /stores/NAME/fetch?key=K           windows; first=MS, last=MS bound their starts
     GET  /stores/NAME/fetch_all?first=MS&last=MS
     GET  /stores/NAME/sessions?key=K
-    POST /query                             what instances ask each other
+    POST /query                             queries between instances
 
 Keys are JSON, or plain text if the store's keys are text; `key64` takes their bytes in Base64. Everywhere: stale=true,
 partition=N, bound=JSON, forward=false (then 421 names the owner), format=raw (the bytes of the value of `get`). Login
@@ -105,7 +105,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(404, {"error": "unknown", "message": "Use POST /query, with a content-length of at most 1 MB."})
             return
         body = self.rfile.read(int(length))
-        # An instance that asks has found the owner: forwarding again could go in circles.
+        # The asking instance has chosen the owner: forwarding again could go in circles.
         self._guarded(lambda: self._send(200, self.queries.ask(json.loads(body), forwards=False)))
 
     def _guarded(self, work: Any) -> None:
@@ -164,21 +164,21 @@ class _Handler(BaseHTTPRequestHandler):
         def key(text: str) -> bytes:
             return serde.serialize(topic, text if getattr(serde, "name", "") == "string" else json.loads(text))
 
-        found: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
         if "key64" in options:
-            found["key"] = base64.b64decode(options["key64"], validate=True)
+            arguments["key"] = base64.b64decode(options["key64"], validate=True)
         elif "key" in options:
-            found["key"] = key(options["key"])
+            arguments["key"] = key(options["key"])
         if "prefix" in options:
-            found["prefix"] = options["prefix"].encode()
+            arguments["prefix"] = options["prefix"].encode()
         for name in ("first", "last"):
             if name in options:
-                found[name] = key(options[name]) if operation == "range" else int(options[name])
+                arguments[name] = key(options[name]) if operation == "range" else int(options[name])
         if "as_of" in options:
-            found["as_of"] = int(options["as_of"])
+            arguments["as_of"] = int(options["as_of"])
         if options.get("reverse") == "true":
-            found["reverse"] = True
-        return found
+            arguments["reverse"] = True
+        return arguments
 
     def _row(
         self, store: str, key64: str, value64: str, timestamp: int | None, window: list[int] | None
@@ -197,7 +197,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _overview(self) -> dict[str, Any]:
         instances = [
-            {"host": one.host, "active": one.active, "standby": one.standby} for one in self.queries.all_metadata()
+            {"host": metadata.host, "active": metadata.active, "standby": metadata.standby}
+            for metadata in self.queries.all_metadata()
         ]
         return {"stores": self.queries.stores, "instances": instances}
 

@@ -1,4 +1,4 @@
-"""Which store of a worker answers an interactive query."""
+"""Finds the store of a worker that answers an interactive query."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["find_store"]
 
 
 def find_store(
-    name: str, partition: int, world: Mapping[str, Store], tasks: TaskTable, opening: Iterable[PlannedTask]
+    name: str, partition: int, global_stores: Mapping[str, Store], tasks: TaskTable, opening: Iterable[PlannedTask]
 ) -> QueriedStore | str:
     """A global store, a store of an active task, or the reason why there is none."""
-    if name in world:
-        return QueriedStore(store=world[name], is_active=True, position={})
+    if name in global_stores:
+        return QueriedStore(store=global_stores[name], is_active=True, position={})
     for active in tasks:
         if active.planned.partition == partition and name in active.task.stores:
             return QueriedStore(store=active.task.stores[name], is_active=True, position=tasks.positions(active))

@@ -14,7 +14,7 @@ __all__ = ["QueryableStore"]
 
 
 class QueryableStore:
-    """The read-only side of a store. Rows come from all partitions; those of a key from the partition of the key.
+    """The read-only side of a store. Rows come from all partitions; rows of a key from the partition of the key.
 
     `stale` lets standby copies answer. `bound` is a position: older state is refused with NotUpToBoundError.
     `position` is that of the last answers.
@@ -43,7 +43,7 @@ class QueryableStore:
     # Key-value stores.
 
     def get(self, key: Any, as_of: int | None = None) -> Any:
-        """The value of a key; of a versioned store also the one that was valid at a time."""
+        """The value of a key; of a versioned store also the value that was valid at a time."""
         arguments = {"key": self._encoded(key), **({} if as_of is None else {"as_of": as_of})}
         rows = self._of_key("get", arguments)
         return self._value(rows[0]) if rows else None
@@ -64,7 +64,7 @@ class QueryableStore:
     def prefix_scan(self, prefix: bytes) -> Iterator[tuple[Any, Any]]:
         """The entries whose serialized keys begin with these bytes."""
         arguments: dict[str, Any] = {"prefix": prefix}
-        parts = [self._pages(partition, "prefix", arguments, reverse=False) for partition in self._asked()]
+        parts = [self._pages(partition, "prefix", arguments, reverse=False) for partition in self._queried_partitions()]
         return ((self._key(row.key), self._value(row)) for row in heapq.merge(*parts, key=lambda row: row.key))
 
     # Window stores.
@@ -84,7 +84,9 @@ class QueryableStore:
     def fetch_all(self, first: int, last: int) -> Iterator[tuple[Windowed, Any]]:
         """Every key and value of windows that start between two times, in the order of time, then of keys."""
         arguments = {"first": first, "last": last}
-        rows = [row for partition in self._asked() for row in self._windows(partition, "fetch_all", arguments)]
+        rows = [
+            row for partition in self._queried_partitions() for row in self._windows(partition, "fetch_all", arguments)
+        ]
         return iter(self._windowed(sorted(rows, key=lambda row: (row.window or (0, 0), row.key))))
 
     # Session stores.
@@ -109,17 +111,17 @@ class QueryableStore:
         return self._windows(partition, operation, arguments)
 
     def _windows(self, partition: int, operation: str, arguments: dict[str, Any]) -> list[StoredRow]:
-        """The windows of a partition, some thousands with each question: by their starts, sessions by their ends."""
-        found: list[StoredRow] = []
+        """The windows of a partition, some thousands with every request: by their starts, sessions by their ends."""
+        rows: list[StoredRow] = []
         while True:
             answer = self._ask(partition, operation, arguments)
-            found += answer.rows
+            rows += answer.rows
             if not answer.has_more:
-                return found
-            times = [(row.window or (0, 0))[operation == "sessions"] for row in found]
+                return rows
+            times = [(row.window or (0, 0))[operation == "sessions"] for row in rows]
             arguments = {**arguments, "first": times[-1], "skip": times.count(times[-1])}
 
-    def _asked(self) -> list[int]:
+    def _queried_partitions(self) -> list[int]:
         return self._queries.partitions(self.name) if self._partition is None else [self._partition]
 
     def _range(self, first: Any, last: Any, *, reverse: bool) -> Iterator[tuple[Any, Any]]:
@@ -128,14 +130,16 @@ class QueryableStore:
             arguments["first"] = self._encoded(first)
         if last is not None:
             arguments["last"] = self._encoded(last)
-        parts = [self._pages(partition, "range", arguments, reverse=reverse) for partition in self._asked()]
+        parts = [
+            self._pages(partition, "range", arguments, reverse=reverse) for partition in self._queried_partitions()
+        ]
         for row in heapq.merge(*parts, key=lambda row: row.key, reverse=reverse):
             yield self._key(row.key), self._value(row)
 
     def _pages(
         self, partition: int, operation: str, arguments: dict[str, Any], *, reverse: bool
     ) -> Iterator[StoredRow]:
-        """The rows of a partition, some thousands with each question."""
+        """The rows of a partition, some thousands with every request."""
         last: bytes | None = None
         while True:
             answer = self._ask(partition, operation, arguments)

@@ -1,6 +1,6 @@
 """Batches that a broker refuses: too large, or with records that it does not take.
 
-The transaction of such a batch is lost. The tasks begin again from their last commit, and write otherwise: in smaller
+The transaction of such a batch is lost. The tasks begin again from their last commit, and write differently: in smaller
 batches, or without the records that the production handler has dropped (KIP-1033). Dead letters go into the
 transaction that goes on without their record, so they are written exactly once as well.
 """
@@ -26,7 +26,7 @@ _REFUSED = _TOO_LARGE | {ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP}
 
 
 class Refusals:
-    """Outlives the producers of a worker."""
+    """The refused batches of a worker. Outlives the producers of the worker."""
 
     def __init__(self, handler: ProductionExceptionHandler, changelogs: Collection[str]) -> None:
         self._handler = handler
@@ -35,7 +35,7 @@ class Refusals:
         # Records to leave out, with their dead letters; those that were left out since the last commit.
         self._dropped: dict[bytes, tuple[OutputRecord, ...]] = {}
         self._used: set[bytes] = set()
-        # In total.
+        # All records that were skipped.
         self.skipped = 0
 
     def batch_bytes(self, topic: str) -> int:
@@ -43,7 +43,7 @@ class Refusals:
         return self._limits.get(topic, _BATCH_BYTES)
 
     def without_dropped(self, records: Iterable[OutputRecord]) -> Iterable[OutputRecord]:
-        """What is left to write, with the dead letters of what is not."""
+        """The records to write, with dead letters instead of dropped records."""
         return self._remaining(records) if self._dropped else records
 
     def on_commit(self) -> None:

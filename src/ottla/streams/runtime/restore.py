@@ -1,7 +1,7 @@
 """Restores stores from their changelogs, up to the last committed record, by Arrow batches.
 
-A store with a table starts at the table's position. A long way from there is loaded into the table in large sorted
-parts, a short one is applied in memory.
+A store with a table starts at the table's position. Many records are loaded into the table in large sorted parts, few
+records are applied in memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ottla.streams.state.store import Store
 __all__ = ["RestoreProgress", "changelog_consumer", "restore_stores"]
 
 _FETCH_BYTES = 4 * 1024 * 1024
-# From so many records on, rows go straight into the table.
+# Restores of at least so many records go straight into the table.
 _LOAD_RECORDS = 50_000
 # Of all stores together.
 _LOAD_BYTES = 192 * 1024 * 1024
@@ -33,7 +33,7 @@ _LOAD_BYTES = 192 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreProgress:
-    """What a `StateRestoreListener` hears: `event` is start, batch, end or suspended."""
+    """A call of a `StateRestoreListener`: `event` is start, batch, end or suspended."""
 
     event: str
     store: str
@@ -49,7 +49,7 @@ class RestoreProgress:
 
 @dataclass(slots=True, kw_only=True)
 class _Restore:
-    """One store."""
+    """The restore of one store."""
 
     planned: PlannedTask
     store: Store
@@ -69,77 +69,77 @@ class _Restore:
 @dataclass(slots=True)
 class _Restores:
     local: LocalStates
-    tell: Callable[[RestoreProgress], None]
+    report: Callable[[RestoreProgress], None]
     by_place: dict[TopicPartition, _Restore] = field(default_factory=dict)
 
     def add(self, planned: PlannedTask, store: Store, first: int, end: int) -> None:
         start = self.local.attach(planned, store, first=first, end=end)
-        one = _Restore(planned=planned, store=store, start=start, end=end, position=start)
+        restore = _Restore(planned=planned, store=store, start=start, end=end, position=start)
         if start >= end:
             return
         if store.row_form is not None and end - start >= _LOAD_RECORDS and self.local.has_table(planned, store):
-            one.waiting = []
-        self.by_place[one.place] = one
-        self._tell(one, "start", 0)
+            restore.waiting = []
+        self.by_place[restore.place] = restore
+        self._report(restore, "start", 0)
 
     async def take(self, batch: pa.RecordBatch) -> None:
-        one = self.by_place[TopicPartition(batch.column("topic")[0].as_py(), batch.column("partition")[0].as_py())]
+        restore = self.by_place[TopicPartition(batch.column("topic")[0].as_py(), batch.column("partition")[0].as_py())]
         last = batch.column("offset")[-1].as_py()
-        if last >= one.end:
-            batch = batch.filter(pa.compute.less(batch.column("offset"), one.end))
+        if last >= restore.end:
+            batch = batch.filter(pa.compute.less(batch.column("offset"), restore.end))
         if not batch.num_rows:
             return
-        one.restored += batch.num_rows
-        one.position = min(last + 1, one.end)
-        if one.waiting is None:
-            apply_rows(one.store, batch)
+        restore.restored += batch.num_rows
+        restore.position = min(last + 1, restore.end)
+        if restore.waiting is None:
+            apply_rows(restore.store, batch)
         else:
             rows = batch.select(["key", "value", "timestamp"])
-            one.waiting.append(rows)
-            one.waiting_bytes += rows.nbytes
+            restore.waiting.append(rows)
+            restore.waiting_bytes += rows.nbytes
             if sum(other.waiting_bytes for other in self.by_place.values()) > _LOAD_BYTES:
                 await self._load(max(self.by_place.values(), key=lambda other: other.waiting_bytes))
-        self._tell(one, "batch", batch.num_rows)
+        self._report(restore, "batch", batch.num_rows)
 
     async def finish(self, place: TopicPartition, position: int) -> None:
-        one = self.by_place.pop(place)
-        one.position = max(one.position, position)
-        await self._load(one)
-        self.local.positions[place] = one.position
-        self._tell(one, "end", one.restored)
+        restore = self.by_place.pop(place)
+        restore.position = max(restore.position, position)
+        await self._load(restore)
+        self.local.positions[place] = restore.position
+        self._report(restore, "end", restore.restored)
 
     def suspend(self) -> None:
-        for one in self.by_place.values():
-            self._tell(one, "suspended", one.restored)
+        for restore in self.by_place.values():
+            self._report(restore, "suspended", restore.restored)
 
-    async def _load(self, one: _Restore) -> None:
-        """Other tasks and the heartbeats of the worker go on between its parts."""
-        if not one.waiting:
+    async def _load(self, restore: _Restore) -> None:
+        """Loads waiting rows in parts. Other tasks and the heartbeats of the worker go on between them."""
+        if not restore.waiting:
             return
-        assert one.store.row_form is not None
-        batches, one.waiting, one.waiting_bytes = one.waiting, [], 0
-        found = await asyncio.to_thread(table_rows, batches, one.store)
-        if found is None:
-            # Rows in memory hide those of the table, so all later ones go there as well.
-            one.waiting = None
+        assert restore.store.row_form is not None
+        batches, restore.waiting, restore.waiting_bytes = restore.waiting, [], 0
+        rows_and_deleted = await asyncio.to_thread(table_rows, batches, restore.store)
+        if rows_and_deleted is None:
+            # Rows in memory hide rows of the table, so all later rows go into memory as well.
+            restore.waiting = None
             for batch in batches:
-                apply_rows(one.store, batch)
+                apply_rows(restore.store, batch)
         else:
             del batches
-            for _ in self.local.load(one.planned, one.store, *found, one.position):
+            for _ in self.local.load(restore.planned, restore.store, *rows_and_deleted, restore.position):
                 await asyncio.sleep(0)
         pa.default_memory_pool().release_unused()
 
-    def _tell(self, one: _Restore, event: str, records: int) -> None:
-        self.tell(
+    def _report(self, restore: _Restore, event: str, records: int) -> None:
+        self.report(
             RestoreProgress(
                 event=event,
-                store=one.store.name,
-                topic=one.place.topic,
-                partition=one.place.partition,
-                start_offset=one.start,
-                position=one.position,
-                end_offset=one.end,
+                store=restore.store.name,
+                topic=restore.place.topic,
+                partition=restore.place.partition,
+                start_offset=restore.start,
+                position=restore.position,
+                end_offset=restore.end,
                 records=records,
             )
         )
@@ -150,11 +150,11 @@ async def restore_stores(
     tasks: Iterable[tuple[PlannedTask, StreamTask]],
     committed: Mapping[TopicPartition, int],
     local: LocalStates,
-    tell: Callable[[RestoreProgress], None] = lambda _: None,
+    report_progress: Callable[[RestoreProgress], None] = lambda _: None,
 ) -> int:
     """The number of restored records. `committed` are the application's own offsets.
 
-    A table whose changelog is its source topic is restored up to the committed offset: what follows is still to be
+    A table whose changelog is its source topic is restored up to the committed offset: later records are still to be
     processed.
     """
     stores: dict[TopicPartition, tuple[PlannedTask, Store]] = {}
@@ -175,7 +175,7 @@ async def restore_stores(
         for place in sources:
             ends[place] = min(ends[place], committed.get(place, 0))
         first = await consumer.beginning_offsets(stores)
-        restores = _Restores(local, tell)
+        restores = _Restores(local, report_progress)
         for place, (planned, store) in stores.items():
             restores.add(planned, store, first[place], ends[place])
         try:
@@ -200,13 +200,13 @@ def changelog_consumer(cluster: Cluster) -> Consumer:
 async def _follow(consumer: Consumer, restores: _Restores) -> int:
     all_restores = list(restores.by_place.values())
     await consumer.assign(restores.by_place)
-    for place, one in restores.by_place.items():
-        consumer.seek(place, one.start)
+    for place, restore in restores.by_place.items():
+        consumer.seek(place, restore.start)
     while restores.by_place:
         for batch in await consumer.batches(1_000, headers=False):
             if batch.num_rows:
                 await restores.take(batch)
-        for place in [place for place, one in restores.by_place.items() if consumer.position(place) >= one.end]:
+        for place in [place for place, restore in restores.by_place.items() if consumer.position(place) >= restore.end]:
             await restores.finish(place, min(consumer.position(place), restores.by_place[place].end))
             consumer.pause(place)
-    return sum(one.restored for one in all_restores)
+    return sum(restore.restored for restore in all_restores)

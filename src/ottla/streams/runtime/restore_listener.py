@@ -1,4 +1,4 @@
-"""`StateRestoreListener`: hears how the restore of stores goes. Workers report to the application, which calls it."""
+"""`StateRestoreListener`: receives the progress of restores. Workers report to the application, which calls it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INTERVAL_S = 0.1
 
 
 class StateRestoreListener:
-    """Override what is of interest. Called from threads of the application."""
+    """Override the methods that are needed. Called from threads of the application."""
 
     def on_restore_start(
         self, topic_partition: TopicPartition, store_name: str, starting_offset: int, ending_offset: int
@@ -36,7 +36,7 @@ class StateRestoreListener:
 
 
 class RestoreReporter:
-    """In a worker: sends progress to the application, batches at most a few times in a second."""
+    """Part of a worker: sends progress to the application, batches at most a few times in a second."""
 
     def __init__(self, worker: int, send: Callable[[dict[str, Any]], None]) -> None:
         self._worker = worker
@@ -54,14 +54,14 @@ class RestoreReporter:
                 return
         self._due = time.monotonic() + _INTERVAL_S
         waiting, self._waiting = self._waiting, {}
-        for one in waiting.values():
-            self._send({"worker": self._worker, "restore": asdict(one)})
+        for pending in waiting.values():
+            self._send({"worker": self._worker, "restore": asdict(pending)})
         if progress.event != "batch":
             self._send({"worker": self._worker, "restore": asdict(progress)})
 
 
 def call_listener(listener: StateRestoreListener, content: dict[str, Any]) -> None:
-    """In the application: a report of a worker."""
+    """Called in the application with a report of a worker."""
     progress = RestoreProgress(**content)
     place = TopicPartition(progress.topic, progress.partition)
     if progress.event == "start":

@@ -1,4 +1,4 @@
-"""Tells all instances of an application to end: the request travels with a membership of its group."""
+"""Requests that all instances of an application shut down: the request is part of a subscription of its group."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ottla.streams.runtime.plan import TaskPlan
 
 __all__ = ["announce_shutdown"]
 
-# Members hear of the request with their next heartbeat.
+# Members learn of the request with their next heartbeat.
 _ANNOUNCE_SECONDS = 10.0
 
 
@@ -39,13 +39,13 @@ async def announce_shutdown(config: ApplicationConfig, plan: TaskPlan, identity:
                 await consumer.raw_batches(settings.heartbeat_interval_ms)
                 consumer.pause(*consumer.assignment)
                 group = (await Groups(cluster).describe([config.application_id]))[config.application_id]
-                if isinstance(group, KafkaError) or {one.instance_id for one in group.members} == {
+                if isinstance(group, KafkaError) or {member.instance_id for member in group.members} == {
                     identity.instance_id
                 }:
                     break
         await Groups(cluster).remove_members(config.application_id, [identity.instance_id])
     except (KafkaError, ClientError):
-        # The cluster is gone; the other instances find out as well.
+        # The cluster is gone; the other instances notice that as well.
         return
     finally:
         await cluster.close()

@@ -1,4 +1,4 @@
-"""Notices that a topic which an application reads was deleted."""
+"""Detects that a topic which an application reads was deleted."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SourceWatch:
             self._due = now + (_AGAIN_SECONDS if self._gone else self._interval)
 
     async def look(self) -> None:
-        """Raises MissingSourceTopicError. An unreachable cluster is no reason to."""
+        """Raises MissingSourceTopicError, but not for an unreachable cluster."""
         try:
             known = (await self._cluster.refresh(self._topics)).topics
         except (KafkaError, ClientError):

@@ -50,17 +50,17 @@ async def work(
     control: Control,
     orders: WorkerControl,
 ) -> dict[str, Any]:
-    """Runs a worker until its `orders` end it. After a failure the application decides over the line of `control`."""
+    """Runs a worker until its `orders` end it. After a failure the application decides over `control`."""
     while True:
         states = local_states(prepared, config, identity)
         worker = Worker(prepared.topology, config, prepared.plan, identity, states)
         door = QueryDoor(worker, _own_host(address.host), address.token)
         try:
-            worker.facts["queries"] = await door.open()
+            worker.reports.facts["queries"] = await door.open()
             return await worker.run(orders)
         except Exception as error:  # noqa: BLE001
             if not await control.is_to_begin_again(identity.number, error):
-                return {**worker.statistics, "state": "failed"}
+                return {**worker.reports.content(), "state": "failed"}
         finally:
             await door.close()
 
@@ -76,7 +76,7 @@ def _own_host(control_host: str) -> str:
 
 
 def local_states(prepared: Prepared, config: ApplicationConfig, identity: WorkerIdentity) -> LocalStates:
-    """The state of a worker: below the directory of its instance, apart for every cluster."""
+    """The state of a worker: below the directory of its instance, separate for every cluster."""
     directory = Path(identity.directory) / prepared.cluster_id if identity.directory else None
     if directory is not None and not is_available():
         _log.warning("lmdb is not installed: all stores are in memory, and restored from their changelogs.")

@@ -72,8 +72,8 @@ class Standbys:
         self._wanted: frozenset[str] = frozenset()
 
     def statistics(self) -> dict[str, Any]:
-        """The tasks that are followed, and how many records each copy does not have yet, as far as it is known."""
-        lags = {task: sum(self._lag(place) for place in one.stores) for task, one in self._standbys.items()}
+        """The tasks with standby copies, and the lags of the copies in records; 0 if a lag is not known."""
+        lags = {task: sum(self._lag(place) for place in standby.stores) for task, standby in self._standbys.items()}
         return {"standbys": sorted(lags), "lags": lags}
 
     def find_store(self, name: str, partition: int) -> QueriedStore | None:
@@ -85,13 +85,13 @@ class Standbys:
         return None
 
     async def follow(self, task_ids: Collection[str]) -> None:
-        """The tasks to follow from now on. State of others is written and given up, for instance to their tasks."""
+        """Sets the tasks to follow. The state of other tasks is written and released, so that tasks may open it."""
         wanted = frozenset(task_id for task_id in task_ids if task_id in self._planned)
         if wanted == self._wanted:
             return
         await self._stop()
         self._local.close([task_id for task_id in self._standbys if task_id not in wanted], is_committed=True)
-        self._standbys = {task_id: one for task_id, one in self._standbys.items() if task_id in wanted}
+        self._standbys = {task_id: standby for task_id, standby in self._standbys.items() if task_id in wanted}
         self._wanted = wanted
         if wanted:
             self._following = asyncio.create_task(self._run())
@@ -125,7 +125,7 @@ class Standbys:
     async def _follow(self) -> None:
         for task_id in sorted(self._wanted - self._standbys.keys()):
             await self._open(self._planned[task_id])
-        stores = {place: store for one in self._standbys.values() for place, store in one.stores.items()}
+        stores = {place: store for standby in self._standbys.values() for place, store in standby.stores.items()}
         self._consumer = consumer = changelog_consumer(self._cluster)
         await consumer.assign(stores)
         for place in stores:

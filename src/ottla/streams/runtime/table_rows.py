@@ -67,17 +67,17 @@ def table_rows(
 
 
 def segmented_keys(store: SegmentedStore, keys: Any, values: Any) -> tuple[Any, Any]:
-    """The keys of rows in the table of a store with segments, and which of the rows are still needed.
+    """The keys of rows in the table of a store with segments, and the rows that are still needed.
 
-    The store learns of these rows here: their times and sequence numbers.
+    The store registers the times and sequence numbers of these rows here.
     """
     size = store.suffix.size
     offsets = np.frombuffer(keys.buffers()[1], np.int32)[keys.offset : keys.offset + len(keys) + 1]
     data = np.frombuffer(keys.buffers()[2], np.uint8)
     suffixes = data[offsets[1:, None] + np.arange(-size, 0)]
     times = np.ascontiguousarray(suffixes[:, :8]).view(">i8")[:, 0].astype(np.int64)
-    others = np.ascontiguousarray(suffixes[:, 8:]).view(f">i{size - 8}")[:, 0]
-    needed = store.on_loaded(times, int(others.max()), np.asarray(pc.is_valid(values)))
+    sequences = np.ascontiguousarray(suffixes[:, 8:]).view(f">i{size - 8}")[:, 0]
+    needed = store.on_loaded(times, int(sequences.max()), np.asarray(pc.is_valid(values)))
     prefixes = segment_prefixes(times, np.diff(offsets) - size, store.segment_ms)
     return pc.binary_join_element_wise(fixed_bytes(prefixes, SEGMENT_PREFIX_BYTES), keys, _EMPTY), pa.array(needed)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from ottla.streams.runtime.writer import RecordWriter
 
 __all__ = ["ActiveTask", "TaskTable"]
 
+_log = logging.getLogger(__name__)
+
 # The record format with columns; older ones are read record by record.
 _MAGIC = 2
 _NO_OFFSET = (1 << 63) - 1
@@ -38,7 +41,7 @@ class ActiveTask:
     form: ColumnTask | None
     # The offsets at which reading begins.
     starts: Mapping[TopicPartition, int]
-    # Rows that wait for those of other partitions; None if there is one partition, or if nothing waits.
+    # Rows that wait for rows of other partitions; None if there is one partition, or if nothing waits.
     waiting: WaitingRows | None = None
 
     @property
@@ -47,7 +50,7 @@ class ActiveTask:
 
 
 class Source(Protocol):
-    """What the table needs of a consumer."""
+    """The part of a consumer that the table uses."""
 
     def position(self, partition: TopicPartition) -> int: ...
 
@@ -64,7 +67,7 @@ class TaskTable:
         self._by_partition: dict[TopicPartition, ActiveTask] = {}
         # Partitions whose tasks have a column form.
         self._decoders: dict[TopicPartition, ArrowDecoder] = {}
-        # What the next commit covers, what was processed, and the offset from which records are new.
+        # The offsets of the next commit, the offsets that were processed, and the offsets from which records are new.
         self._ends: dict[TopicPartition, int] = {}
         self._done: dict[TopicPartition, int] = {}
         self._next: dict[TopicPartition, int] = {}
@@ -87,8 +90,13 @@ class TaskTable:
         """True if partitions were read since the last commit."""
         return bool(self._ends)
 
+    @property
+    def full(self) -> frozenset[TopicPartition]:
+        """Partitions that are not read, because enough of their rows wait."""
+        return frozenset(self._full)
+
     def is_caught_up(self, source: Source) -> bool:
-        """True if brokers have no more records for the tasks, as far as the last answers tell."""
+        """True if brokers have no more records for the tasks, as of their last answers."""
         return all(source.lag(place) == 0 for place in self._by_partition)
 
     def add(self, active: ActiveTask) -> None:
@@ -101,7 +109,7 @@ class TaskTable:
         self._done.update(active.starts)
 
     def remove(self, task_ids: Collection[str]) -> None:
-        """Closes tasks. What they have not committed is forgotten."""
+        """Closes tasks. Their uncommitted progress is dropped."""
         for task_id in task_ids:
             active = self._tasks.pop(task_id, None)
             if active is None:
@@ -110,14 +118,18 @@ class TaskTable:
                 for table in (self._by_partition, self._decoders, self._ends, self._done, self._next):
                     table.pop(place, None)
                 self._full.discard(place)
-            active.task.close()
+            try:
+                active.task.close()
+            except Exception:  # noqa: BLE001
+                # The task is not used any more. Its state directory must be released, and other tasks closed.
+                _log.exception("A processor of task %s has failed while it was closed.", task_id)
 
     def positions(self, active: ActiveTask) -> dict[str, dict[int, int]]:
         """Topic -> partition -> offset up to which a task has read its input."""
-        found: dict[str, dict[int, int]] = {}
+        positions: dict[str, dict[int, int]] = {}
         for place in task_places(active.planned):
-            found.setdefault(place.topic, {})[place.partition] = self._done.get(place, 0)
-        return found
+            positions.setdefault(place.topic, {})[place.partition] = self._done.get(place, 0)
+        return positions
 
     def feed(
         self, batches: list[ConsumedBatch], source: Source, out: RecordWriter, now_ms: int, *, is_paused: bool = False
@@ -143,8 +155,8 @@ class TaskTable:
         for active in list(self._tasks.values()):
             rows = [(place, self._decoders[place].finish()) for place in by_column.get(active.task_id, ())]
             if active.waiting is not None:
-                for place, some in rows:
-                    active.waiting.add(place, some)
+                for place, partition_rows in rows:
+                    active.waiting.add(place, partition_rows)
                 rows = active.waiting.take(now_ms, source.lag)
             if rows:
                 self._process_columns(active, rows, out)
@@ -161,15 +173,17 @@ class TaskTable:
             self._limit_waiting(source)
 
     def _limit_waiting(self, source: Source) -> None:
-        """Partitions of which many rows wait are not read meanwhile."""
-        full = {place for one in self._tasks.values() if one.waiting is not None for place in one.waiting.full()}
+        """Pauses partitions of which many rows wait."""
+        full = {
+            place for active in self._tasks.values() if active.waiting is not None for place in active.waiting.full()
+        }
         if full != self._full:
             source.pause(*(full - self._full))
             source.resume(*(self._full - full))
             self._full = full
 
     def run(self, now_ms: int, out: RecordWriter) -> int:
-        """Processes what waits, and punctuations that are due; returns the number of records."""
+        """Processes waiting records, and runs the punctuations that are due; returns the number of records."""
         done, self._processed = self._processed, 0
         for active in self._tasks.values():
             task = active.task
@@ -180,7 +194,7 @@ class TaskTable:
         return done
 
     def flush(self, out: RecordWriter) -> None:
-        """Before a commit: stores write what they held back from their changelogs."""
+        """Called before a commit: stores write the changes to their changelogs that they have held back."""
         for active in self._tasks.values():
             active.task.flush()
             active.task.commit_requested = False
@@ -191,7 +205,7 @@ class TaskTable:
         return any(active.task.commit_requested for active in self._tasks.values())
 
     def take_commits(self, *, at_least_one: bool) -> dict[TopicPartition, CommittedOffset]:
-        """What has been read since the last commit, with metadata.
+        """The offsets that were read since the last commit, with metadata.
 
         `at_least_one` also commits known positions if nothing was read: the group coordinator fences a worker that is
         no member any more by its offsets, so every transaction needs some.
@@ -215,26 +229,28 @@ class TaskTable:
     def _process_columns(
         self, active: ActiveTask, rows: list[tuple[TopicPartition, pa.RecordBatch]], out: RecordWriter
     ) -> None:
-        inputs = [Input(place.topic, place.partition, some) for place, some in rows]
+        inputs = [Input(place.topic, place.partition, batch) for place, batch in rows]
         try:
             if active.form is None or active.task.has_waiting:
                 # Records that came in an old format wait for their turn; all of them go in the order of time.
                 raise NotInColumnsError
             with _collector_paused():
-                found = active.form.process(inputs)
+                outputs = active.form.process(inputs)
         except NotInColumnsError:
-            for one in inputs:
-                active.task.enqueue(one.topic, one.partition, records_of(one.batch))
+            for input_ in inputs:
+                active.task.enqueue(input_.topic, input_.partition, records_of(input_.batch))
             return
         except Exception as error:
-            for one in inputs:
-                offsets = one.batch.column("offset")
+            for input_ in inputs:
+                offsets = input_.batch.column("offset")
                 if len(offsets):
                     span = f"offsets {offsets[0]} to {offsets[-1]}"
-                    error.add_note(f"Task {active.task_id}, {one.topic}-{one.partition}, {span}, processed in columns.")
+                    error.add_note(
+                        f"Task {active.task_id}, {input_.topic}-{input_.partition}, {span}, processed in columns."
+                    )
             raise
-        self._processed += sum(one.batch.num_rows for one in inputs)
-        for topic, content in found:
+        self._processed += sum(input_.batch.num_rows for input_ in inputs)
+        for topic, content in outputs:
             out.add_columns(topic, content)
 
 

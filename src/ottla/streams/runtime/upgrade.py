@@ -48,7 +48,7 @@ def find_change(
 ) -> TopologyChange:
     """`other_ids` are ids of other applications, whose topics may begin with the same words."""
     needed = sorted(needed)
-    prefixes = tuple(f"{one}-" for one in other_ids if one.startswith(f"{application_id}-"))
+    prefixes = tuple(f"{other_id}-" for other_id in other_ids if other_id.startswith(f"{application_id}-"))
     earlier = {
         topic
         for topic in existing

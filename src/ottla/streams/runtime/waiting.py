@@ -1,8 +1,8 @@
-"""Rows of a task with several input partitions that wait for rows of the others (`max.task.idle.ms`, KIP-695).
+"""Rows of a task with several input partitions that wait for rows of other partitions (`max.task.idle.ms`, KIP-695).
 
-A task processes the row with the smallest timestamp first. If one of its partitions has no row here, but has some at
-the broker, the row that comes next is not known: the others wait until it is fetched. A partition that has none at the
-broker either is waited for as long as `max.task.idle.ms` says; -1 waits for nothing.
+A task processes the row with the smallest timestamp first. If one of its partitions has no row here, but has rows at
+the broker, the row that comes next is not known: the other rows wait until it is fetched. A partition without rows here
+and at the broker is waited for at most `max.task.idle.ms`; -1 disables waiting.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ottla.streams.columnar import records_of
 
 __all__ = ["WaitingRows"]
 
-# A partition with more rows or bytes than that is fetched again when they are processed.
+# A partition with more waiting rows or bytes is fetched again when they are processed.
 _ROWS_MAX = 50_000
 _BYTES_MAX = 8 * 1024 * 1024
 
@@ -54,7 +54,7 @@ class WaitingRows:
             )
 
     def first_offset(self, place: TopicPartition) -> int | None:
-        """Of the rows that wait, None if there are none."""
+        """The first offset of the rows that wait, None if there are no rows."""
         rows = self._rows.get(place)
         return rows[0].column("offset")[0].as_py() if rows else None
 
@@ -62,7 +62,7 @@ class WaitingRows:
         return {
             place
             for place, rows in self._rows.items()
-            if sum(one.num_rows for one in rows) > _ROWS_MAX or sum(one.nbytes for one in rows) > _BYTES_MAX
+            if sum(batch.num_rows for batch in rows) > _ROWS_MAX or sum(batch.nbytes for batch in rows) > _BYTES_MAX
         }
 
     def take(
@@ -74,17 +74,17 @@ class WaitingRows:
         if any(place not in waiting for place in awaited):
             return []
         own = {place: np.concatenate(self._times[place]) for place in waiting}
-        times = {place: np.maximum.accumulate(found) for place, found in own.items()}
-        # The first of them to run out of rows ends this round.
+        times = {place: np.maximum.accumulate(partition_times) for place, partition_times in own.items()}
+        # The first awaited partition to run out of rows ends this round.
         end = min((int(times[place][-1]) for place in awaited), default=None)
-        found = []
+        ready = []
         for place, rows in waiting.items():
             count = rows.num_rows if end is None else int(np.searchsorted(times[place], end, side="right"))
             self._rows[place] = [rows.slice(count)] if count < rows.num_rows else []
             self._times[place] = [own[place][count:]] if count < rows.num_rows else []
             if count:
-                found.append((place, rows.slice(0, count)))
-        return found
+                ready.append((place, rows.slice(0, count)))
+        return ready
 
     def _is_awaited(self, place: TopicPartition, now_ms: int, lag: int | None) -> bool:
         """True if the partition may have a row that comes before rows of other partitions."""

@@ -3,8 +3,8 @@
 Tasks come and go with rebalances. A task that comes is opened in the background: earlier transactions are ended,
 offsets read, stores restored; the other tasks run on meanwhile. A task that goes is committed first.
 
-Exactly once: every commit covers outputs, changelogs, repartition records and input offsets, and names the member and
-its generation. The coordinator refuses it if the member was removed meanwhile; the transaction is then aborted, and the
+Exactly once: every commit covers outputs, changelogs, repartition records and input offsets, with the member and its
+generation. The coordinator refuses it if the member was removed meanwhile; the transaction is then aborted, and the
 tasks begin again from what was committed.
 """
 
@@ -36,7 +36,7 @@ from ottla.streams.runtime.departed import end_transactions_of_departed, leave_g
 from ottla.streams.runtime.global_tables import GlobalTables
 from ottla.streams.runtime.identity import WorkerIdentity
 from ottla.streams.runtime.local_states import GLOBAL, LocalStates
-from ottla.streams.runtime.measures import WorkerMeasures, figures_of
+from ottla.streams.runtime.measures import WorkerMeasures
 from ottla.streams.runtime.opening import TaskOpener
 from ottla.streams.runtime.openings import Openings
 from ottla.streams.runtime.plan import PlannedTask, TaskPlan, versioned_changelogs
@@ -44,6 +44,7 @@ from ottla.streams.runtime.purge import Purge
 from ottla.streams.runtime.query_door import QueriedStore
 from ottla.streams.runtime.query_source import find_store
 from ottla.streams.runtime.refusals import Refusals
+from ottla.streams.runtime.reports import Reports
 from ottla.streams.runtime.restore_listener import RestoreReporter
 from ottla.streams.runtime.sources import SourceWatch
 from ottla.streams.runtime.standby import Standbys
@@ -55,10 +56,9 @@ __all__ = ["Worker"]
 
 _log = logging.getLogger(__name__)
 
-# An assignment in which tasks wait for their old workers is asked for again after this time.
+# If tasks of an assignment wait for their old workers, the worker joins again after this time.
 _COMPLETE_SECONDS = 10.0
 _RETRY_SECONDS = 0.2
-_REPORT_SECONDS = 0.5
 # A poll with fewer records shows that the worker has caught up.
 _CALM_RECORDS = 1_000
 _GATHER_SECONDS = 0.02
@@ -90,7 +90,9 @@ class Worker(RebalanceListener):
         self._refusals = Refusals(config.tasks.handlers.production, changelogs)
         self._planned = {place: task for task in plan.tasks for place in task_places(task)}
         self._local = local
-        self._assignor = TaskAssignor(plan, identity, standbys=config.standbys, held=local.held, host=config.server)
+        self._assignor = TaskAssignor(
+            plan, identity, standbys=config.standbys, held=local.held, host=config.server, generation=self._generation
+        )
         self._tasks = TaskTable()
         self._openings = Openings(self._open_tasks, local, self._tasks)
         self._is_open = False
@@ -108,13 +110,8 @@ class Worker(RebalanceListener):
         self._complete_due = 0.0
         # The time of the last failure that was not followed by a commit.
         self._trouble_since: float | None = None
-        self._told: tuple[Any, ...] = ()
-        # What reports tell about standby copies.
-        self._copies: Callable[[], dict[str, Any]] = dict
-        self._report_due = 0.0
         self.measures = WorkerMeasures()
-        # Repeated in every report.
-        self.facts: dict[str, Any] = {}
+        self.reports = Reports(identity, self.measures, self._tasks, self._assignor, self._lag_of)
         self._producer: Producer | None = None
         self._consumer: Consumer | None = None
 
@@ -122,26 +119,26 @@ class Worker(RebalanceListener):
         """Works until it is stopped, or until another worker has its identity."""
         self._cluster = self._connect(self._config.client)
         self._standbys = Standbys(self._topology, self._config.tasks, self._plan, self._cluster, self._local)
-        self._copies = self._standbys.statistics
+        self.reports.copies = self._standbys.statistics
         self._purge = Purge(self._cluster, self._plan.repartition_topics, self._config.purge_interval_ms)
-        self._tell_restore = RestoreReporter(self._identity.number, control.report)
+        self._report_restore = RestoreReporter(self._identity.number, control.report)
         report, is_fenced = control.report, False
         try:
             await self._open()
-            self._report(report, "rebalancing")
+            self.reports.send(report, "rebalancing")
             while not control.is_stopped:
                 self._set_paused(control.is_paused)
                 await self._guarded_step(report)
             await self._leave()
-            self._report(report, "stopped")
+            self.reports.send(report, "stopped")
         except KafkaError as error:
             if error.code is not ErrorCode.FENCED_INSTANCE_ID:
                 raise
             is_fenced = True
-            self._report(report, "fenced")
+            self.reports.send(report, "fenced")
         finally:
             await self._close(leaves_group=control.leaves_group and not is_fenced)
-        return self.statistics
+        return self.reports.content()
 
     # Start and end.
 
@@ -163,7 +160,7 @@ class Worker(RebalanceListener):
             repartition_topics=self._plan.repartition_topics,
             global_stores=self._globals.stores,
             local=self._local,
-            tell=self._tell_restore,
+            report_progress=self._report_restore,
             now_ms=self._now_ms,
         )
         self._consumer = Consumer(
@@ -182,7 +179,7 @@ class Worker(RebalanceListener):
         await self._consumer.subscribe(sorted(topics), listener=self)
 
     async def _renew_producer(self) -> None:
-        """A producer with a new epoch: the transaction that an earlier one left open is aborted."""
+        """A producer with a new epoch: a transaction that an earlier producer left open is aborted."""
         config, earlier = self._config, self._producer
         if earlier is not None:
             await earlier.close(flush=False)
@@ -204,6 +201,10 @@ class Worker(RebalanceListener):
 
     async def _leave(self) -> None:
         """Commits the last work. If that fails, another worker does it again."""
+        if self._must_begin_again:
+            # A step has failed in the middle: the outputs and the positions of the tasks do not belong together.
+            _log.warning("%s stops without a last commit: its last step has failed.", self._identity.instance_id)
+            return
         try:
             await self._commit()
         except (_NotMember, KafkaError, ClientError) as error:
@@ -237,6 +238,7 @@ class Worker(RebalanceListener):
             raise ShutdownRequestedError(
                 f"An instance of {self._config.application_id} has failed and asked all instances to end."
             )
+        self._forget_if_missed()
         now = asyncio.get_running_loop().time()
         self._complete_due = 0.0 if note.is_complete else now + _COMPLETE_SECONDS
         for place in partitions:
@@ -249,22 +251,33 @@ class Worker(RebalanceListener):
         await self._openings.start({**self._openings.planned, **added})
 
     async def on_revoked(self, partitions: list[TopicPartition]) -> None:
-        """Commits the tasks that go, with all others: they share a transaction."""
+        """Commits the revoked tasks together with all other tasks: they share a transaction."""
         if self._is_closing:
             return
         gone = self._task_ids(partitions)
-        if any(task_id in self._tasks for task_id in gone):
+        self._forget_if_missed()
+        if not self._must_begin_again and any(task_id in self._tasks for task_id in gone):
             await self._commit()
         await self._drop(gone, is_committed=self._is_clean)
 
     async def on_lost(self, partitions: list[TopicPartition]) -> None:
-        """The tasks may run elsewhere already: what was not committed is forgotten."""
+        """The tasks may run elsewhere already: uncommitted work is dropped."""
         if self._is_closing:
             return
         _log.warning("%s was removed from its group; its tasks begin again.", self._identity.instance_id)
         self._is_assigned = False
-        self._must_begin_again = True
+        self._must_begin_again, self._assignor.has_missed = True, False
         await self._drop(self._task_ids(partitions), is_committed=False)
+
+    def _forget_if_missed(self) -> None:
+        """An assignment is applied. Work from before a generation without this worker must not be committed now."""
+        if self._assignor.has_missed:
+            _log.warning("%s has missed a rebalance; its tasks begin again.", self._identity.instance_id)
+            self._must_begin_again, self._assignor.has_missed = True, False
+
+    def _generation(self) -> int:
+        member = None if self._consumer is None else self._consumer.member
+        return -1 if member is None else member.generation
 
     def _task_ids(self, partitions: list[TopicPartition]) -> set[str]:
         return {self._planned[place].task_id for place in partitions if place in self._planned}
@@ -274,9 +287,9 @@ class Worker(RebalanceListener):
         self._tasks.remove(task_ids)
         self._local.close(running, is_committed=is_committed)
         planned = self._openings.planned
-        left = {task_id: task for task_id, task in planned.items() if task_id not in task_ids}
-        if left != planned:
-            await self._openings.start(left)
+        remaining = {task_id: task for task_id, task in planned.items() if task_id not in task_ids}
+        if remaining != planned:
+            await self._openings.start(remaining)
 
     async def _open_tasks(self, planned: list[PlannedTask]) -> list[ActiveTask]:
         if self._config.is_exactly_once:
@@ -319,7 +332,10 @@ class Worker(RebalanceListener):
         self._is_paused = is_paused
         assert self._consumer is not None
         places = [place for active in self._tasks for place in task_places(active.planned)]
-        (self._consumer.pause if is_paused else self._consumer.resume)(*places)
+        if is_paused:
+            self._consumer.pause(*places)
+        else:
+            self._consumer.resume(*(place for place in places if place not in self._tasks.full))
 
     async def _guarded_step(self, report: Callable[[dict[str, Any]], None]) -> None:
         """A step. After a failure of the cluster or of the membership the tasks begin again from the last commit."""
@@ -356,7 +372,7 @@ class Worker(RebalanceListener):
             for place in task_places(task):
                 if place in self._consumer.assignment:
                     self._consumer.pause(place)
-        # Kept here first: if the new producer fails, the next attempt opens these tasks, too.
+        # Set first: if the new producer fails, the next attempt opens these tasks, too.
         self._openings.planned = again
         await self._renew_producer()
         await self._openings.start(again)
@@ -413,7 +429,8 @@ class Worker(RebalanceListener):
                 # No task has work, so there will be no commit that shows the end of the failure.
                 self._trouble_since = None
         self._local.advance()
-        self._report_changes(report)
+        is_running = self._is_assigned and not self._openings.planned
+        self.reports.send_changes(report, "running" if is_running else "rebalancing")
 
     def _begin(self, now: float) -> None:
         if self._is_open:
@@ -438,6 +455,9 @@ class Worker(RebalanceListener):
         member = self._consumer.member
         if member is None or member.generation < 0 or (is_exactly_once and not commits):
             raise _NotMember("the worker is no member of its group")
+        self._assignor.notice(member.generation)
+        if self._assignor.has_missed:
+            raise _NotMember("the worker has missed a rebalance, and its tasks may have run elsewhere")
         if is_exactly_once:
             await self._producer.send_offsets(
                 self._config.application_id,
@@ -476,25 +496,5 @@ class Worker(RebalanceListener):
         self._local.on_commit({**self._writer.take_positions(), **sources}, asyncio.get_running_loop().time())
         self._local.clean_up()
 
-    def _report_changes(self, report: Callable[[dict[str, Any]], None]) -> None:
-        """Tells when all assigned tasks run, and when a rebalance has taken some."""
-        state = "running" if self._is_assigned and not self._openings.planned else "rebalancing"
-        is_due = asyncio.get_running_loop().time() >= self._report_due
-        if is_due or self._told != (state, len(self._tasks), self._copies().get("standbys"), self._assignor.note):
-            self._report(report, state)
-
-    def _report(self, report: Callable[[dict[str, Any]], None], state: str) -> None:
-        self._told = (state, len(self._tasks), self._copies().get("standbys"), self._assignor.note)
-        self._report_due = asyncio.get_running_loop().time() + _REPORT_SECONDS
-        report(self.statistics)
-
-    @property
-    def statistics(self) -> dict[str, Any]:
-        """What reports tell."""
-        lag_of = self._consumer.lag if self._consumer is not None and self._is_assigned else None
-        state, note = self._told[0] if self._told else "starting", self._assignor.note
-        return (
-            self.facts
-            | self._copies()
-            | figures_of(self._identity.number, state, self.measures, self._tasks, note, lag_of)
-        )
+    def _lag_of(self) -> Callable[[TopicPartition], int | None] | None:
+        return self._consumer.lag if self._consumer is not None and self._is_assigned else None

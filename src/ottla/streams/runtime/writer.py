@@ -28,7 +28,7 @@ _MICROSECONDS = pa.timestamp("us", tz="UTC")
 
 
 class _Sent:
-    """A batch that was sent. It is kept until it is delivered, in case that it is refused."""
+    """A batch that was sent. It is kept until it is delivered, in case a broker refuses it."""
 
     __slots__ = ("delivery", "place", "records")
 
@@ -53,7 +53,7 @@ class RecordWriter:
     ) -> None:
         self._producer = producer
         self._refusals = refusals or Refusals(DefaultProductionExceptionHandler(), ())
-        # Where records were written that were not committed yet, as far as a handler may ask.
+        # The origins of uncommitted records, for a user's production handler.
         self._origins: dict[bytes, ErrorHandlerContext] = {}
         self._random = generator or random.Random()
         self._encoders: dict[str, TopicEncoder] = {}
@@ -66,7 +66,7 @@ class RecordWriter:
         self._appended: dict[tuple[str, int], list[ChangelogColumns]] = {}
         self._keeps_every_change = frozenset(keeps_every_change)
         self._changelogs: set[str] = set()
-        # In the order in which they were sent. The values say nothing.
+        # Batches that are not delivered, in the order in which they were sent. All values are None.
         self._sent: dict[_Sent, None] = {}
         # The offsets behind the records of changelogs that were delivered since `wait_delivered`.
         self._delivered: dict[TopicPartition, int] = {}
@@ -81,10 +81,10 @@ class RecordWriter:
         for record in self._refusals.without_dropped(outputs):
             if record.origin is not None:
                 self._origins[identity_of(record)] = record.origin
-            found = self._outputs.get(record.topic)
-            if found is None:
-                found = self._outputs[record.topic] = []
-            found.append(record)
+            topic_outputs = self._outputs.get(record.topic)
+            if topic_outputs is None:
+                topic_outputs = self._outputs[record.topic] = []
+            topic_outputs.append(record)
 
     def add_columns(self, topic: str, rows: pa.RecordBatch) -> None:
         self._outputs.setdefault(topic, []).append(rows)
@@ -110,10 +110,10 @@ class RecordWriter:
         self._changes.setdefault((topic, partition), {}).update(zip(changes.keys, contents, strict=False))
 
     async def send_outputs(self, now_ms: int) -> None:
-        """Sends full batches; `send_open` sends the others."""
+        """Sends full batches; `send_open` sends the other batches."""
         outputs, self._outputs = self._outputs, {}
         for topic, content in outputs.items():
-            for is_record, group in itertools.groupby(content, lambda one: isinstance(one, OutputRecord)):
+            for is_record, group in itertools.groupby(content, lambda output: isinstance(output, OutputRecord)):
                 for rows in [_rows_of(list(group), now_ms)] if is_record else group:
                     await self._encode(topic, rows, now_ms)
         # Keys that are new need not wait for later changes of them.
@@ -123,9 +123,9 @@ class RecordWriter:
                 await self._encode(topic, _run_batch(run, partition), now_ms)
 
     async def send_all(self, now_ms: int) -> None:
-        """Before a commit: everything, with the changes of stores."""
+        """Called before a commit: sends everything, with the changes of stores."""
         await self.send_outputs(now_ms)
-        collected = [(place, list(found.items())) for place, found in self._changes.items()]
+        collected = [(place, list(by_key.items())) for place, by_key in self._changes.items()]
         collected += list(self._versions.items())
         self._changes, self._versions = {}, {}
         for (topic, partition), changes in collected:
@@ -138,7 +138,7 @@ class RecordWriter:
         await self.send_open()
 
     async def send_open(self) -> None:
-        """Also the batches that are not full: other records of theirs are not waited for."""
+        """Sends batches that are not full, too, without waiting for more records."""
         for topic, encoder in self._encoders.items():
             for batch in encoder.finish():
                 await self._send(topic, batch)
@@ -159,17 +159,17 @@ class RecordWriter:
 
         Raises FailedProcessingError if a record cannot be written and must not be left out.
         """
-        found = [
+        verdicts = [
             self._refusals.judge(batch.place.topic, batch.records, batch.delivery.exception(), self._origins)
             for batch in self._sent
             if batch.delivery.done() and not batch.delivery.cancelled() and batch.delivery.exception() is not None
         ]
-        return any(found)
+        return any(verdicts)
 
     def take_positions(self) -> dict[TopicPartition, int]:
         """The ends of changelogs that were written since the last call.
 
-        Older ones must not be told again: another worker may have had the task, and written more, meanwhile.
+        Older ends must not be returned again: another worker may have run the task meanwhile, and written more.
         """
         taken, self._positions = self._positions, {}
         return taken
@@ -247,6 +247,6 @@ def _batch(
     if any(partition is not None for partition in partitions):
         columns["partition"] = pa.array(partitions, pa.int32())
     if any(headers):
-        rows = [[{"key": name, "value": content} for name, content in one] for one in headers]
+        rows = [[{"key": name, "value": content} for name, content in record_headers] for record_headers in headers]
         columns["headers"] = pa.array(rows, HEADER_TYPE)
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))

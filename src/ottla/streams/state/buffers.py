@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import struct
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
@@ -69,6 +70,8 @@ class SuppressBuffer(Store):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._times: dict[bytes, int] = {}
+        # A heap, because a sorted list moves all later entries with each eviction. Entries whose key has no update, or
+        # another time, are dropped when they are the first.
         self._order: list[tuple[int, bytes]] = []
         self._updates: dict[bytes, _Buffered] = {}
         self._dirty: dict[bytes, None] = {}
@@ -89,7 +92,8 @@ class SuppressBuffer(Store):
         self._write(key, time, _Buffered(prior, old, new, record.timestamp, self._owner.metadata, record.headers))
         self._dirty[key] = None
 
-    def evict_while(self, condition: Callable[[], bool], emit: Callable[[Record], None]) -> None:
+    def evict_while(self, condition: Callable[[], bool], emit: Callable[[Record, RecordMetadata | None], None]) -> None:
+        """Removes updates. `emit` gets each of them, and where its record came from."""
         while self._order and condition():
             key = self._order[0][1]
             update = self._remove(key)
@@ -100,11 +104,12 @@ class SuppressBuffer(Store):
                     Change(self._decode(update.new), self._decode(update.old)),
                     update.timestamp,
                     update.headers,
-                )
+                ),
+                update.metadata,
             )
 
     def prior(self, key: Any) -> tuple[bool, Any]:
-        """Whether a key is buffered, and the value that later operators have seen last."""
+        """Whether a key is buffered, and the value that later operators got last."""
         update = self._updates.get(self._encode_key(key))
         return (False, None) if update is None else (True, self._decode(update.prior))
 
@@ -127,7 +132,7 @@ class SuppressBuffer(Store):
             return
         update, place = _Buffered.decode(value)
         (time,) = _LONG.unpack_from(value, place)
-        if key in self._updates:
+        if self._times.get(key, time) != time:
             self._remove(key)
         self._write(key, time, update)
 
@@ -135,7 +140,7 @@ class SuppressBuffer(Store):
         before = self._updates.get(key)
         if before is None:
             self._times[key] = time
-            insort(self._order, (time, key))
+            heapq.heappush(self._order, (time, key))
         else:
             self.size_bytes -= _resident_bytes(key, before)
         self._updates[key] = update
@@ -143,7 +148,9 @@ class SuppressBuffer(Store):
 
     def _remove(self, key: bytes) -> _Buffered:
         update = self._updates.pop(key)
-        del self._order[bisect_left(self._order, (self._times.pop(key), key))]
+        del self._times[key]
+        while self._order and self._times.get(self._order[0][1]) != self._order[0][0]:
+            heapq.heappop(self._order)
         self.size_bytes -= _resident_bytes(key, update)
         return update
 
@@ -173,23 +180,25 @@ class JoinBuffer(Store):
         self._log(place, update.encode() + _LONG.pack(0), NO_TIMESTAMP)
         return True
 
-    def evict(self) -> Iterator[Record]:
-        """Removes and returns the records whose grace period has passed, in the order of time."""
+    def evict(self) -> Iterator[tuple[Record, RecordMetadata | None]]:
+        """Removes and returns the records whose grace period has passed, in the order of time, and their origins."""
         limit = self._observed - self.specification.retention_ms
         while self._records and self._records[0][0] <= limit:
             timestamp, key, sequence, update = self._records.pop(0)
             self._log(self._place(timestamp, key, sequence), None, NO_TIMESTAMP)
-            yield Record(self._decode_key(key), self._decode(update.new), timestamp, update.headers)
+            record = Record(self._decode_key(key), self._decode(update.new), timestamp, update.headers)
+            yield record, update.metadata
 
     def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:  # noqa: ARG002
         (time,), (sequence,) = _LONG.unpack(key[1:9]), _INT.unpack(key[-4:])
         self._observed = max(self._observed, time)
         self._sequence = max(self._sequence, sequence)
         place = (time, key[9:-4], sequence)
-        if value is None:
-            self._records = [one for one in self._records if one[:3] != place]
-        else:
-            insort(self._records, (*place, _Buffered.decode(value)[0]))
+        index = bisect_left(self._records, place)
+        if index < len(self._records) and self._records[index][:3] == place:
+            del self._records[index]
+        if value is not None:
+            self._records.insert(index, (*place, _Buffered.decode(value)[0]))
 
     def _place(self, timestamp: int, key: bytes, sequence: int) -> bytes:
         return b"\x00" + _LONG.pack(timestamp) + key + _INT.pack(sequence)
@@ -197,9 +206,10 @@ class JoinBuffer(Store):
 
 def _resident_bytes(key: bytes, update: _Buffered) -> int:
     """The estimate of Kafka Streams, because buffer limits in bytes are part of what users configure."""
-    size = len(key) + 8
-    for content in {id(one): one for one in (update.prior, update.old, update.new) if one is not None}.values():
-        size += len(content)
+    size = len(key) + 8 + len(update.prior or b"") + len(update.new or b"")
+    # An old value that is equal to the prior value is kept once.
+    if update.old is not None and update.old != update.prior:
+        size += len(update.old)
     size += 8 + 8 + 4
     if update.metadata is not None:
         size += len(update.metadata.topic)

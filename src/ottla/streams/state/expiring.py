@@ -1,8 +1,8 @@
 """Key-value stores whose rows live for a limited time after their last update (`Materialized.with_time_to_live`).
 
 The time is the stream time of the task, which is part of its commits: results do not depend on a clock, and a restored
-store knows the same time. A standby copy has the largest timestamp of its rows. A row that has lived long enough is not
-read any more. It is deleted, also from the changelog, by a walk over all rows, a part of it before each commit.
+store has the same time. A standby copy has the largest timestamp of its rows. An expired row is not read any
+more. It is deleted, also from the changelog, by a walk over all rows, a part of the walk before each commit.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from ottla.streams.state.key_value import TimestampedKeyValueStore
 
 __all__ = ["ExpiringStore"]
 
-# Rows that are looked at before a commit.
+# Rows that a walk visits before a commit.
 _ROWS_PER_COMMIT = 2_000
-# A walk begins when so much of the time to live has passed since the last one began.
+# The time to live divided by this is the time between the beginnings of two walks.
 _SHARE_BETWEEN_WALKS = 4
 
 
 class ExpiringStore(TimestampedKeyValueStore):
-    # Rows that went into a table without `restore` would not move the time.
+    # Rows that went into a table without `restore` would not advance the time.
     row_form = None
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._observed = NO_TIMESTAMP
         self._ttl_ms = self.specification.time_to_live_ms
-        # The key at which the walk continues, None between two of them.
+        # The key at which the walk continues, None between two walks.
         self._walk_at: bytes | None = None
         self._walked_ms = NO_TIMESTAMP
 
     def get(self, key: Any) -> ValueAndTimestamp | None:
-        found = super().get(key)
-        return None if found is None or self._is_over(found.timestamp) else found
+        row = super().get(key)
+        return None if row is None or self._is_over(row.timestamp) else row
 
     def put(self, key: Any, value: ValueAndTimestamp | None) -> None:
         if value is not None:
@@ -48,8 +48,8 @@ class ExpiringStore(TimestampedKeyValueStore):
         return super().put_at(key, value, timestamp)
 
     def raw_get(self, key: bytes) -> tuple[bytes, int] | None:
-        found = super().raw_get(key)
-        return None if found is None or self._is_over(found[1]) else found
+        row = super().raw_get(key)
+        return None if row is None or self._is_over(row[1]) else row
 
     def raw_put_many(self, keys: Sequence[bytes], contents: Sequence[bytes | None], timestamps: Sequence[int]) -> None:
         self._observe(max(timestamps, default=NO_TIMESTAMP))
@@ -78,7 +78,7 @@ class ExpiringStore(TimestampedKeyValueStore):
         super().restore_many(keys, values, timestamps)
 
     def flush(self) -> None:
-        """A part of the walk that deletes rows whose time is over."""
+        """Runs a part of the walk, which deletes expired rows."""
         now_ms = self._now_ms
         if self._walk_at is None:
             if now_ms < self._walked_ms + self._ttl_ms // _SHARE_BETWEEN_WALKS:
@@ -89,14 +89,14 @@ class ExpiringStore(TimestampedKeyValueStore):
             if self._is_over(timestamp):
                 self._map.delete(key)
                 self._log(key, None, now_ms)
-        # The next key after a key is the same with a zero byte behind it.
+        # The next key after a key is that key with a zero byte behind it.
         self._walk_at = rows[-1][0] + b"\0" if len(rows) == _ROWS_PER_COMMIT else None
 
-    def _entries(self, found: Iterable[tuple[bytes, Any]]) -> Iterator[tuple[Any, Any]]:
-        return super()._entries(self._living(found))
+    def _entries(self, rows: Iterable[tuple[bytes, Any]]) -> Iterator[tuple[Any, Any]]:
+        return super()._entries(self._living(rows))
 
-    def _living(self, found: Iterable[tuple[bytes, Any]]) -> Iterator[tuple[bytes, Any]]:
-        return ((key, row) for key, row in found if not self._is_over(row[1]))
+    def _living(self, rows: Iterable[tuple[bytes, Any]]) -> Iterator[tuple[bytes, Any]]:
+        return ((key, row) for key, row in rows if not self._is_over(row[1]))
 
     def _is_over(self, timestamp: int) -> bool:
         return timestamp + self._ttl_ms <= self._now_ms

@@ -13,7 +13,7 @@ __all__ = ["KeyValueStore", "LruStore", "TimestampedKeyValueStore"]
 
 
 class _KeyValueBase(MappedStore):
-    """What plain and timestamped stores share. `_read` turns a row of the map into what callers get."""
+    """The base class of plain and timestamped stores. `_read` turns a row of the map into what callers get."""
 
     def range(self, first: Any = None, last: Any = None) -> Iterator[tuple[Any, Any]]:
         """The entries between two keys, both included, in the order of the serialized keys."""
@@ -64,8 +64,8 @@ class _KeyValueBase(MappedStore):
         high = None if last is None else self._encode_key(last)
         return self._entries(self._map.range(low, high, reverse=reverse))
 
-    def _entries(self, found: Iterable[tuple[bytes, Any]]) -> Iterator[tuple[Any, Any]]:
-        return ((self._decode_key(key), self._read(row)) for key, row in found)
+    def _entries(self, rows: Iterable[tuple[bytes, Any]]) -> Iterator[tuple[Any, Any]]:
+        return ((self._decode_key(key), self._read(row)) for key, row in rows)
 
 
 class KeyValueStore(_KeyValueBase):
@@ -79,8 +79,8 @@ class KeyValueStore(_KeyValueBase):
         return self._decode(self._map.get(self._encode_key(key)))
 
     def raw_get(self, key: bytes) -> bytes | None:
-        found: bytes | None = self._map.get(key)
-        return found
+        content: bytes | None = self._map.get(key)
+        return content
 
     def put(self, key: Any, value: Any) -> None:
         self._put(self._encode_key(key), self._encode(value))
@@ -112,10 +112,10 @@ class TimestampedKeyValueStore(_KeyValueBase):
 
     def get(self, key: Any) -> ValueAndTimestamp | None:
         encoded = self._encode_key(key)
-        found = self._map.get(encoded)
+        row = self._map.get(encoded)
         if self.cache is not None:
-            self.cache.read(encoded, -1 if found is None else 8 + len(found[0]))
-        return None if found is None else ValueAndTimestamp(self._decode(found[0]), found[1])
+            self.cache.read(encoded, -1 if row is None else 8 + len(row[0]))
+        return None if row is None else ValueAndTimestamp(self._decode(row[0]), row[1])
 
     def put(self, key: Any, value: ValueAndTimestamp | None) -> None:
         encoded = self._encode_key(key)
@@ -141,8 +141,8 @@ class TimestampedKeyValueStore(_KeyValueBase):
     def cache_place(self, key: Any) -> tuple[bytes, int]:
         """The place of a row in the record cache, and its bytes; they are negative if there is no row."""
         encoded = self._encode_key(key)
-        found = self._map.get(encoded)
-        return encoded, -1 if found is None else 8 + len(found[0])
+        row = self._map.get(encoded)
+        return encoded, -1 if row is None else 8 + len(row[0])
 
     @property
     def is_counting(self) -> bool:
@@ -151,8 +151,8 @@ class TimestampedKeyValueStore(_KeyValueBase):
 
     def raw_get(self, key: bytes) -> tuple[bytes, int] | None:
         """The bytes and the timestamp of a key."""
-        found: tuple[bytes, int] | None = self._map.get(key)
-        return found
+        row: tuple[bytes, int] | None = self._map.get(key)
+        return row
 
     def raw_put_many(self, keys: Sequence[bytes], contents: Sequence[bytes | None], timestamps: Sequence[int]) -> None:
         """Writes the rows of a batch, in their order; None deletes a row."""
@@ -196,10 +196,10 @@ class LruStore(KeyValueStore):
 
     def get(self, key: Any) -> Any:
         encoded = self._encode_key(key)
-        found = self._map.get(encoded)
-        if found is not None:
+        content = self._map.get(encoded)
+        if content is not None:
             self._touch(encoded)
-        return self._decode(found)
+        return self._decode(content)
 
     def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         """Drops nothing: the changelog has the deletions of all entries that were dropped, perhaps later."""

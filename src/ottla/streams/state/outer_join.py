@@ -1,8 +1,9 @@
-"""The store of left and outer joins of streams: records that have not found a partner yet."""
+"""The store of left and outer joins of streams: records that have no partner yet."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ottla.streams.serdes import Serde
@@ -59,20 +60,19 @@ class OuterJoinStore(MappedStore):
         self._log(place, _encode_list(values))
 
     def remove(self, timestamp: int, is_left: bool, key: Any, *, blindly: bool = False) -> None:
-        """Removes all values of a place. Without `blindly`, nothing is logged if there are none."""
+        """Removes all values of a place. Without `blindly`, the removal is logged only if there are values."""
         place = self._place(timestamp, is_left, key)
         if self._map.delete(place) is not None or blindly:
             self._log(place, None)
 
-    def all(self) -> list[Unjoined]:
-        found = []
+    def all(self) -> Iterator[Unjoined]:
+        """Decodes each row when it is reached: a caller that looks for closed windows reads the first rows only."""
         for place, values in self._map.range():
             timestamp, is_left = _HEAD.unpack(place[:9])
             key = self._decode_key(place[9:])
             for content in values:
                 serde = self._serdes[0 if is_left else 1]
-                found.append(Unjoined(timestamp, bool(is_left), key, serde.deserialize(self._topic, content[1:])))
-        return found
+                yield Unjoined(timestamp, bool(is_left), key, serde.deserialize(self._topic, content[1:]))
 
     def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:  # noqa: ARG002
         if value is None:

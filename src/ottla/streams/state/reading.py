@@ -21,7 +21,7 @@ _FOREVER = 1 << 62
 class StoredRow(NamedTuple):
     key: bytes
     value: bytes
-    # Of the value; None if the store has none.
+    # The timestamp of the value; None if the store has no timestamps.
     timestamp: int | None = None
     # Start and end of the window or session.
     window: tuple[int, int] | None = None
@@ -33,16 +33,16 @@ def read_rows(store: Store, operation: str, arguments: Mapping[str, Any], limit:
     if rows is None:
         raise StreamsError(f"Store {store.name} is a {store.specification.kind.value} store; it has no {operation}.")
     skipped = int(arguments.get("skip", 0))
-    found = list(islice(rows, skipped, skipped + limit + 1))
-    return found[:limit], len(found) > limit
+    page = list(islice(rows, skipped, skipped + limit + 1))
+    return page[:limit], len(page) > limit
 
 
 def _rows(store: Store, operation: str, arguments: Mapping[str, Any]) -> Iterable[StoredRow] | None:
     if isinstance(store, (KeyValueStore, TimestampedKeyValueStore)):
         return _key_value_rows(store, operation, arguments)
     if isinstance(store, VersionedStore) and operation == "get":
-        found = store.raw_get(arguments["key"], arguments.get("as_of"))
-        return [] if found is None else [StoredRow(arguments["key"], *found)]
+        version = store.raw_get(arguments["key"], arguments.get("as_of"))
+        return [] if version is None else [StoredRow(arguments["key"], *version)]
     if isinstance(store, WindowStore):
         return _window_rows(store, operation, arguments)
     if isinstance(store, SessionStore):
@@ -60,16 +60,16 @@ def _key_value_rows(
         content = store.raw_get(arguments["key"])
         return [] if content is None else [row(arguments["key"], content)]
     if operation == "range":
-        found = store.raw_range(
+        contents = store.raw_range(
             arguments.get("first"), arguments.get("last"), reverse=bool(arguments.get("reverse", False))
         )
-        return (row(key, content) for key, content in found)
+        return (row(key, content) for key, content in contents)
     if operation == "prefix":
         prefix, first = arguments["prefix"], arguments.get("first")
         if first is None:
             return (row(key, content) for key, content in store.raw_prefix(prefix))
-        rest = takewhile(lambda one: one[0].startswith(prefix), store.raw_range(first))
-        return (row(key, content) for key, content in rest)
+        entries = takewhile(lambda entry: entry[0].startswith(prefix), store.raw_range(first))
+        return (row(key, content) for key, content in entries)
     return None
 
 
@@ -85,7 +85,7 @@ def _window_rows(store: WindowStore, operation: str, arguments: Mapping[str, Any
         key = arguments["key"]
         return (row(key, start, content) for start, content in store.raw_range(key, first, last))
     if operation == "fetch_all":
-        return (row(*found) for found in store.raw_all(first, last))
+        return (row(*entry) for entry in store.raw_all(first, last))
     return None
 
 

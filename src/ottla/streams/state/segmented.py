@@ -1,4 +1,4 @@
-"""What window and session stores share: rows in segments of time, kept for a retention time."""
+"""The base class of window and session stores: rows in segments of time, kept for a retention time."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class SegmentedStore(Store):
     """The time of a row is the first number behind its key in the changelog: start of a window, or end of a session."""
 
     suffix: struct.Struct
-    # True if a key has many values at one time; then there is no single one that None could delete.
+    # True if a key has many values at one time; then there is no single value that None could delete.
     keeps_duplicates = False
-    # A content in the table.
+    # A content to the bytes in the table, and back.
     _pack: Callable[[Any], bytes] = staticmethod(bytes)
     _unpack: Callable[[bytes], Any] = staticmethod(bytes)
 
@@ -47,9 +47,10 @@ class SegmentedStore(Store):
         self._rows.attach(table)
 
     def on_loaded(self, times: Any, sequence: int, is_value: Any) -> Any:
-        """Rows of the changelog go straight into the table. Returns which of them are needed.
+        """Takes note of changelog rows that go straight into the table. Returns a mask of the rows that are needed.
 
-        Given are arrays of their times and of whether they have a value, and the largest second number of a suffix.
+        `times` and `is_value` are arrays with an element for every row; `sequence` is the largest second number of a
+        suffix.
         """
         self._see_sequence(sequence)
         seen = times[is_value] if self.keeps_duplicates else times
@@ -80,7 +81,7 @@ class SegmentedStore(Store):
         self._rows.shrink()
 
     def _see_sequence(self, sequence: int) -> None:
-        """A row has this sequence number."""
+        """Takes note of the sequence number of a row."""
 
     def _limit(self) -> int:
         """Rows of this time or earlier have expired."""

@@ -1,8 +1,8 @@
 """Rows by key and time, in segments of time: in memory, or over a table on disk.
 
 A segment has the rows of a span of time, and expires as a whole. A cell has the rows of one key in one segment, by
-their places: what follows the key in the changelog. Over a table, a cell is read when it is needed first, and may be
-forgotten later.
+their places: the bytes behind the key in the changelog. Over a table, a cell is read when it is needed first, and may
+be dropped later.
 
 The key of a row in the table: the number of the segment (8 bytes), the length of the key (4 bytes), and the key of the
 changelog. So the rows of a cell are neighbours, and old segments come first.
@@ -28,7 +28,7 @@ Cell = dict[Place, Any]
 _PREFIX = struct.Struct(">qi")
 SEGMENT_PREFIX_BYTES = _PREFIX.size
 _LONG = struct.Struct(">q")
-# What a cell, and a row in it, take beyond their bytes.
+# The memory of a cell, and of a row in it, beyond their bytes.
 _CELL_BYTES = 340
 _ROW_BYTES = 220
 
@@ -83,13 +83,13 @@ class SegmentedRows:
 
     def of_key(self, key: bytes, first: int, last: int) -> list[tuple[Place, Any]]:
         """The rows of a key between two times, both included, in the order of their places."""
-        found: list[tuple[Place, Any]] = []
+        key_rows: list[tuple[Place, Any]] = []
         for segment in self._between(first, last):
             cell = self._cell(segment, key)
             if cell is not None:
                 rows = sorted(cell.items()) if len(cell) > 1 else cell.items()
-                found += [row for row in rows if first <= row[0][0] <= last]
-        return found
+                key_rows += [row for row in rows if first <= row[0][0] <= last]
+        return key_rows
 
     def of_keys(self, keys: list[bytes], first: int, last: int) -> tuple[list[int], list[Place], list[Any]]:
         """As `of_key` for many keys: the number of each row's key, its place and its content."""
@@ -111,7 +111,7 @@ class SegmentedRows:
         return numbers, places, contents
 
     def scan(self, first: int, last: int) -> Iterator[list[tuple[bytes, Place, Any]]]:
-        """All rows between two times, both included: those of each segment, in no order within it."""
+        """All rows between two times, both included: a list for each segment, without an order."""
         for segment in list(self._between(first, last)):
             yield [row for row in self._of_segment(segment) if first <= row[1][0] <= last]
 
@@ -143,7 +143,7 @@ class SegmentedRows:
             del segment.cells[key]
 
     def expire(self, limit: int) -> None:
-        """Rows up to a time are not needed any more. Those of a segment go together; readers must not expect others."""
+        """Drops the segments of rows up to a time. Readers must not ask for expired rows that later segments have."""
         first = (limit + 1) // self.segment_ms
         while self._numbers and self._numbers[0] < first:
             segment = self._segments.pop(self._numbers.pop(0))
@@ -164,18 +164,18 @@ class SegmentedRows:
             self._add_segment(number).is_stored = True
 
     def on_loaded(self, first: int, last: int) -> None:
-        """The table has got rows between two times that did not come from here; nothing of them is in memory."""
+        """The table has got rows between two times that did not come from here; memory has none of them."""
         for number in range(first // self.segment_ms, last // self.segment_ms + 1):
             (self._segments.get(number) or self._add_segment(number)).is_stored = True
 
     def take_changes(self, limit: int) -> StoreChanges:
-        """What changed since the last call. `limit`: rows up to this time have expired."""
+        """The changes since the last call. `limit`: rows up to this time have expired."""
         rows: dict[bytes, Any] = {}
         dirty, self._dirty = self._dirty, {}
         for number, key, place in dirty:
             segment = self._segments.get(number)
             if segment is None:
-                # It has expired.
+                # The segment has expired.
                 continue
             segment.is_stored = True
             self._writing.add((number, key))
@@ -201,7 +201,7 @@ class SegmentedRows:
         return (len(self._dirty) + self._writing_rows) * (_CELL_BYTES + _ROW_BYTES + self._content_bytes)
 
     def shrink(self) -> None:
-        """Forgets cells that the table has."""
+        """Drops cells that the table has from memory."""
         kept = self._writing | {(number, key) for number, key, _ in self._dirty}
         self._rows = 0
         # A copy: a restore adds segments from another thread.
@@ -254,8 +254,8 @@ class SegmentedRows:
 
 
 def segment_prefixes(times: Any, key_bytes: Any, segment_ms: int) -> bytes:
-    """What stands before the changelog keys of many rows in a table: 12 bytes for each of them."""
-    found: Any = np.empty(len(times), [("number", ">i8"), ("length", ">i4")])
-    found["number"] = times // max(1, segment_ms)
-    found["length"] = key_bytes
-    return bytes(found.tobytes())
+    """The prefixes of the changelog keys of many rows in a table: 12 bytes for every row."""
+    prefixes: Any = np.empty(len(times), [("number", ">i8"), ("length", ">i4")])
+    prefixes["number"] = times // max(1, segment_ms)
+    prefixes["length"] = key_bytes
+    return bytes(prefixes.tobytes())

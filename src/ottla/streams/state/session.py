@@ -50,11 +50,11 @@ class SessionStore(SegmentedStore):
     def find_sessions(self, key: Any, earliest_end: int, latest_start: int) -> Iterator[tuple[Windowed, Any]]:
         """The sessions of a key that end at or after a time and begin at or before another, by their ends."""
         earliest_end = max(earliest_end, self._observed - self._retention + 1)
-        found = self._rows.of_key(self._encode_key(key), earliest_end, _FOREVER)
+        rows = self._rows.of_key(self._encode_key(key), earliest_end, _FOREVER)
         return iter(
             [
                 (Windowed(key, Window(start, end)), self._decode(content))
-                for (end, start), content in found
+                for (end, start), content in rows
                 if start <= latest_start
             ]
         )

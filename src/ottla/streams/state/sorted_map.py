@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Generic, TypeVar
 
 __all__ = ["SortedMap"]
@@ -24,10 +25,10 @@ class SortedMap(Generic[V]):
         self._entries[key] = value
 
     def delete(self, key: bytes) -> V | None:
-        found = self._entries.pop(key, None)
-        if found is not None and self._keys is not None:
+        removed = self._entries.pop(key, None)
+        if removed is not None and self._keys is not None:
             del self._keys[bisect_left(self._keys, key)]
-        return found
+        return removed
 
     def put_many(self, rows: Iterable[tuple[bytes, V]]) -> None:
         """Puts many rows without keeping the keys sorted meanwhile."""
@@ -36,26 +37,36 @@ class SortedMap(Generic[V]):
 
     def range(
         self, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
-    ) -> list[tuple[bytes, V]]:
-        """The entries between two keys, both included."""
-        if self._keys is None:
-            self._keys = sorted(self._entries)
-        begin = 0 if first is None else bisect_left(self._keys, first)
-        end = len(self._keys) if last is None else bisect_right(self._keys, last)
-        keys = self._keys[begin:end]
-        return [(key, self._entries[key]) for key in (reversed(keys) if reverse else keys)]
+    ) -> Iterator[tuple[bytes, V]]:
+        """The entries between two keys, both included. Keys that are deleted during the iteration are skipped."""
+        keys = self._sorted_keys()
+        begin = 0 if first is None else bisect_left(keys, first)
+        end = len(keys) if last is None else bisect_right(keys, last)
+        chosen = keys[begin:end]
+        return self._present(reversed(chosen) if reverse else chosen)
 
-    def prefix(self, prefix: bytes) -> list[tuple[bytes, V]]:
+    def prefix(self, prefix: bytes) -> Iterator[tuple[bytes, V]]:
         """The entries whose keys begin with some bytes."""
+        keys, size = self._sorted_keys(), len(prefix)
+        begin = bisect_left(keys, prefix)
+        return self._present(keys[begin : bisect_right(keys, prefix, begin, key=lambda key: key[:size])])
+
+    def pages(self, size: int) -> Iterator[list[tuple[bytes, V]]]:
+        """All entries in any order, a number of them at a time. The map may change between two pages."""
+        # Not sorted: otherwise every new key would be inserted into a sorted list from now on.
+        keys = iter(list(self._entries))
+        while page := list(islice(keys, size)):
+            yield list(self._present(page))
+
+    def _sorted_keys(self) -> list[bytes]:
         if self._keys is None:
             self._keys = sorted(self._entries)
-        begin = bisect_left(self._keys, prefix)
-        found = []
-        for key in self._keys[begin:]:
-            if not key.startswith(prefix):
-                break
-            found.append((key, self._entries[key]))
-        return found
+        return self._keys
+
+    def _present(self, keys: Iterable[bytes]) -> Iterator[tuple[bytes, V]]:
+        for key in keys:
+            if key in self._entries:
+                yield key, self._entries[key]
 
     def __contains__(self, key: bytes) -> bool:
         return key in self._entries

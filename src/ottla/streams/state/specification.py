@@ -46,13 +46,13 @@ class StoreSpecification:
     window_size_ms: int = 0
     retains_duplicates: bool = False
     entries_max: int = 0
-    # After so much time without an update a row is gone; 0: rows stay.
+    # Rows expire after this time without an update; 0: rows do not expire.
     time_to_live_ms: int = 0
-    # None: as `default.dsl.store` says, on disk unless it is in_memory.
+    # None: the type of `default.dsl.store`, on disk unless it is in_memory.
     is_persistent: bool | None = None
     # True if the record cache may hold its updates back (`statestore.cache.max.bytes`).
     is_cached: bool = False
-    # Stores of one operator, which know its own types.
+    # Serdes of the operator, for stores of one operator.
     extra: Any = None
 
     def with_logging_disabled(self) -> StoreSpecification:
@@ -62,7 +62,7 @@ class StoreSpecification:
         return replace(self, is_logged=True, log_config=dict(config))
 
     def with_time_to_live(self, duration: int | timedelta) -> StoreSpecification:
-        """Rows are gone when stream time is so much larger than the timestamp of their last update."""
+        """Rows expire when stream time is larger by this duration than the timestamp of their last update."""
         if self.kind is not StoreKind.TIMESTAMPED:
             raise TopologyError(
                 f"Store {self.name} is a {self.kind.value} store; only timestamped key-value stores have a time to "
@@ -87,10 +87,10 @@ class StoreSpecification:
 
 
 def checked_time_to_live(name: str, duration: int | timedelta) -> int:
-    found = duration // timedelta(milliseconds=1) if isinstance(duration, timedelta) else duration
-    if found < 1:
+    duration_ms = duration // timedelta(milliseconds=1) if isinstance(duration, timedelta) else duration
+    if duration_ms < 1:
         raise TopologyError(f"Store {name}: a time to live is at least one millisecond.")
-    return found
+    return duration_ms
 
 
 class Stores:
@@ -143,8 +143,8 @@ class Stores:
     def in_memory_window_store(
         name: str, retention_ms: int, window_size_ms: int, retain_duplicates: bool = False
     ) -> StoreSpecification:
-        found = Stores.persistent_window_store(name, retention_ms, window_size_ms, retain_duplicates)
-        return replace(found, is_persistent=False)
+        persistent = Stores.persistent_window_store(name, retention_ms, window_size_ms, retain_duplicates)
+        return replace(persistent, is_persistent=False)
 
     @staticmethod
     def persistent_session_store(name: str, retention_ms: int) -> StoreSpecification:

@@ -1,4 +1,4 @@
-"""What all stores share: their serdes, and the changelog that every write goes to."""
+"""The base class of stores: their serdes, and the changelog that every write goes to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["RowForm", "Store", "StoreOwner", "UpdateCache"]
 
 
 class UpdateCache(Protocol):
-    """What stores and operators use of the record cache (`machine/record_cache`)."""
+    """The part of the record cache that stores and operators use (`machine/record_cache`)."""
 
     def read(self, place: bytes, row_bytes: int) -> None: ...
 
@@ -65,9 +65,9 @@ class StoreOwner(Protocol):
 class Store:
     """A store of one task. Keys and values are kept as bytes, so that callers can change what they read."""
 
-    # How rows of the table are made from records of the changelog, if they are made one from one.
+    # The form of a table row that is made from one record of the changelog; None if rows need several records.
     row_form: RowForm | None = None
-    # The largest time that the store has seen; only stores with a retention have it.
+    # The largest time of a row so far; only stores with a retention have it.
     _observed: int
 
     def __init__(
@@ -86,7 +86,7 @@ class Store:
         self._journal: dict[bytes, tuple[bytes | None, int]] | None = None
 
     def adopt(self, owner: StoreOwner) -> None:
-        """Another task goes on with the store, for instance with that of a standby copy."""
+        """Another task takes the store over, for instance the store of a standby copy."""
         self._owner = owner
 
     @property
@@ -99,7 +99,7 @@ class Store:
 
     @property
     def topic(self) -> str:
-        """The topic that serdes are told: the changelog."""
+        """The topic for calls of serdes: the changelog."""
         return self._topic
 
     def disable_logging(self) -> None:
@@ -107,7 +107,7 @@ class Store:
         self._is_logged = False
 
     def flush(self) -> None:
-        """Before a commit: writes what the store held back from its changelog."""
+        """Called before a commit: writes the changes to the changelog that the store has held back."""
 
     def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:
         """Applies a record of the changelog."""
@@ -124,12 +124,12 @@ class Store:
                 if journal is not None:
                     journal[key] = (value, timestamp)
 
-    # Persistent stores. What follows serves stores that hold all of their rows in memory, and use a table to start
+    # Persistent stores. These methods serve stores that hold all of their rows in memory, and use a table to start
     # from; stores over a `PersistentMap` read rows from the table when they need them.
 
     @property
     def observed(self) -> int:
-        """The largest time that the store has seen; what is older than the retention is dropped."""
+        """The largest time of a row so far; rows older than the retention are dropped."""
         return getattr(self, "_observed", NO_TIMESTAMP)
 
     @property
@@ -142,13 +142,13 @@ class Store:
         for key, content in table.scan():
             value, timestamp = unpack_dated(content)
             self.restore(key, value, timestamp)
-        # After the rows: some may be kept although their retention is over.
+        # After the rows: rows may be kept although their retention is over.
         if hasattr(self, "_observed"):
             self._observed = max(self._observed, observed)
         self._journal = {}
 
     def take_changes(self) -> StoreChanges:
-        """What changed since the last call. Called after a commit, when nothing of it can be aborted."""
+        """The changes since the last call. Called after a commit, when they cannot be aborted any more."""
         journal, self._journal = self._journal or {}, {}
         rows = {key: None if value is None else (value, timestamp) for key, (value, timestamp) in journal.items()}
         return StoreChanges(rows, pack_dated)
@@ -158,7 +158,7 @@ class Store:
 
     @property
     def memory_bytes(self) -> int:
-        """Memory that `shrink` can reduce, and how much of it waits for a local commit."""
+        """Memory that `shrink` can reduce; `unwritten_bytes` is the part that waits for a local commit."""
         return 0
 
     @property
@@ -166,7 +166,7 @@ class Store:
         return 0
 
     def shrink(self) -> None:
-        """Forgets what can be read from the table."""
+        """Drops rows from memory that can be read from the table."""
 
     def _log(self, key: bytes, value: bytes | None, timestamp: int | None = None) -> None:
         if self._journal is not None:

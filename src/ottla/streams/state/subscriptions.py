@@ -1,4 +1,4 @@
-"""The store of foreign-key joins: which rows of the left table refer to a row of the right one."""
+"""The store of foreign-key joins: which rows of the left table refer to a row of the right table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Persistent state: a table on disk has what was committed, memory has what changed since, and what was read lately.
+"""Persistent state: a table on disk has committed rows, memory has later changes, and rows that were read lately.
 
 A store never writes its table. Its changes are taken after a commit and written together with the position in the
 changelog that they belong to (`disk/task_state`), so that a table never has more than Kafka has committed.
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import heapq
 import struct
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 __all__ = ["PersistentMap", "StoreChanges", "Table", "pack_dated", "unpack_dated"]
@@ -16,8 +18,10 @@ __all__ = ["PersistentMap", "StoreChanges", "Table", "pack_dated", "unpack_dated
 V = TypeVar("V")
 
 _LONG = struct.Struct(">q")
-# What a Python dictionary, its key and its value take beyond their bytes.
+# The memory of a Python dictionary, its key and its value beyond their bytes.
 _ENTRY_BYTES = 240
+# A sorted list gets this many keys one by one. Inserting a key moves all larger keys, so more keys are sorted at once.
+_INSERTED_MAX = 16
 
 
 class Table(Protocol):
@@ -39,7 +43,7 @@ class Table(Protocol):
 
 
 class StoreChanges(NamedTuple):
-    """What a local commit writes."""
+    """The changes that a local commit writes."""
 
     # The last content of every changed key; None deletes it.
     rows: dict[bytes, Any]
@@ -68,8 +72,8 @@ class _Entries(dict[bytes, Any]):
     load: Callable[[bytes], Any]
 
     def __missing__(self, key: bytes) -> Any:
-        found = self[key] = self.load(key)
-        return found
+        row = self[key] = self.load(key)
+        return row
 
 
 class PersistentMap(Generic[V]):
@@ -81,48 +85,72 @@ class PersistentMap(Generic[V]):
         self._unpack = unpack
         self._entries = _Entries()
         self._entries.load = self._load
-        # Keys that changed since the last local commit, and those that a local commit is writing.
+        # Keys that changed since the last local commit, and keys that a local commit is writing.
         self._dirty: dict[bytes, None] = {}
         self._writing: dict[bytes, V | None] = {}
+        # Both in their order, and the keys that are to be added to them; None until a range is read.
+        self._unwritten: list[bytes] | None = None
+        self._added: list[bytes] = []
         self._content_bytes = 32
         # A hit costs no call of Python code.
         self.get: Callable[[bytes], V | None] = self._entries.__getitem__
 
     def put(self, key: bytes, value: V) -> None:
         self._entries[key] = value
+        if self._unwritten is not None:
+            self._note_unwritten(key)
         self._dirty[key] = None
 
     def put_many(self, rows: Iterable[tuple[bytes, V]]) -> None:
         before = dict(rows)
         self._entries.update(before)
+        self._unwritten = None
         self._dirty.update(dict.fromkeys(before))
 
     def delete(self, key: bytes) -> V | None:
-        found = self.get(key)
+        before = self.get(key)
         self._entries[key] = None
+        if self._unwritten is not None:
+            self._note_unwritten(key)
         self._dirty[key] = None
-        return found
+        return before
 
     def range(
         self, first: bytes | None = None, last: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, V]]:
-        """The entries between two keys, both included. Changes made while it is read are not seen."""
-        changed = sorted(
-            (
-                (key, self._entries[key])
-                for key in {**self._dirty, **self._writing}
-                if (first is None or key >= first) and (last is None or key <= last)
-            ),
-            key=lambda entry: entry[0],
-            reverse=reverse,
-        )
+        """The entries between two keys, both included. Changes that are made during the iteration are not visible."""
+        keys = self._unwritten_keys()
+        begin = 0 if first is None else bisect_left(keys, first)
+        end = len(keys) if last is None else bisect_right(keys, last)
+        changed = [(key, self._entries[key]) for key in keys[begin:end]]
+        if reverse:
+            changed.reverse()
         return self._merged(changed, self._table.scan(first, last, reverse=reverse), reverse=reverse)
 
     def prefix(self, prefix: bytes) -> Iterator[tuple[bytes, V]]:
-        for key, value in self.range(prefix):
+        keys, size = self._unwritten_keys(), len(prefix)
+        begin = bisect_left(keys, prefix)
+        end = bisect_right(keys, prefix, begin, key=lambda key: key[:size])
+        changed = [(key, self._entries[key]) for key in keys[begin:end]]
+        for key, value in self._merged(changed, self._table.scan(prefix), reverse=False):
             if not key.startswith(prefix):
                 return
             yield key, value
+
+    def pages(self, size: int) -> Iterator[list[tuple[bytes, V]]]:
+        """All entries in any order, a number of them at a time. The map may change between two pages."""
+        # A page of `range` would read all unwritten rows behind its first key.
+        unwritten = iter(list({**self._dirty, **self._writing}))
+        while keys := list(islice(unwritten, size)):
+            yield [(key, value) for key in keys if (value := self.get(key)) is not None]
+        entries = self._entries
+        first: bytes | None = None
+        while stored := list(islice(self._table.scan(first), size)):
+            # Rows that are not in memory stay out of it.
+            rows = [(key, entries[key] if key in entries else self._unpack(packed)) for key, packed in stored]
+            yield [(key, value) for key, value in rows if value is not None]
+            # The next key after a key is that key with a zero byte behind it.
+            first = stored[-1][0] + b"\0"
 
     def __contains__(self, key: bytes) -> bool:
         return self.get(key) is not None
@@ -136,7 +164,7 @@ class PersistentMap(Generic[V]):
     # Local commits.
 
     def take_changes(self) -> StoreChanges:
-        """What changed since the last call; it stays readable from memory until `written`."""
+        """The changes since the last call; they stay readable from memory until `written`."""
         entries = self._entries
         self._writing = {key: entries[key] for key in self._dirty}
         self._dirty = {}
@@ -148,6 +176,7 @@ class PersistentMap(Generic[V]):
         if sample is not None:
             self._content_bytes = len(self._pack(sample)) + len(next(iter(self._writing)))
         self._writing = {}
+        self._unwritten = None
 
     @property
     def memory_bytes(self) -> int:
@@ -159,15 +188,32 @@ class PersistentMap(Generic[V]):
         return (len(self._dirty) + len(self._writing)) * (_ENTRY_BYTES + self._content_bytes)
 
     def shrink(self) -> None:
-        """Forgets entries that the table has."""
+        """Drops entries that the table has from memory."""
         entries = self._entries
         kept = {key: entries[key] for key in {**self._dirty, **self._writing}}
         entries.clear()
         entries.update(kept)
 
+    def _unwritten_keys(self) -> list[bytes]:
+        keys, added = self._unwritten, self._added
+        if keys is None:
+            keys = self._unwritten = sorted({**self._dirty, **self._writing})
+        elif len(added) > _INSERTED_MAX:
+            keys += added
+            keys.sort()
+        else:
+            for key in added:
+                insort(keys, key)
+        added.clear()
+        return keys
+
+    def _note_unwritten(self, key: bytes) -> None:
+        if key not in self._dirty and key not in self._writing:
+            self._added.append(key)
+
     def _load(self, key: bytes) -> V | None:
-        found = self._table.get(key)
-        return None if found is None else self._unpack(found)
+        content = self._table.get(key)
+        return None if content is None else self._unpack(content)
 
     def _merged(
         self, changed: list[tuple[bytes, V | None]], rows: Iterator[tuple[bytes, bytes]], *, reverse: bool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from typing import Any
 
 from ottla.streams.record import NO_TIMESTAMP, ValueAndTimestamp
@@ -11,6 +12,10 @@ from ottla.streams.state.mapped import MappedStore
 
 __all__ = ["VersionedStore"]
 
+# After this number of writes a walk over all rows visits the same number of rows.
+_ROWS_PER_STEP = 2_000
+# The history retention divided by this is the time between the beginnings of two walks.
+_SHARE_BETWEEN_WALKS = 4
 
 # Timestamps in order, and the values that were valid from each of them on.
 _History = tuple[list[int], list[bytes | None]]
@@ -35,7 +40,11 @@ def _unpack_history(data: bytes) -> _History:
 
 
 class VersionedStore(MappedStore):
-    """Versions of values by key. Writes that are older than the history retention are dropped."""
+    """Versions of values by key. Writes that are older than the history retention are dropped.
+
+    A write removes old versions of its key. A walk removes those of keys that are not written any more, among them the
+    deletions of keys; it does not write to the changelog, because a restore ends with the same rows.
+    """
 
     _pack = staticmethod(_pack_history)
     _unpack = staticmethod(_unpack_history)
@@ -43,6 +52,10 @@ class VersionedStore(MappedStore):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._observed = NO_TIMESTAMP
+        self._writes = 0
+        # The rows that the walk has not reached, None between two walks.
+        self._walk_pages: Iterator[list[tuple[bytes, _History]]] | None = None
+        self._walked_ms = NO_TIMESTAMP
 
     def put(self, key: Any, value: Any, timestamp: int) -> bool | None:
         """Adds a version. True: it is the latest; False: a later one exists; None: it is too old and was dropped."""
@@ -55,15 +68,15 @@ class VersionedStore(MappedStore):
     put_at = put
 
     def get(self, key: Any, as_of: int | None = None) -> ValueAndTimestamp | None:
-        """The latest version, or the one that was valid at a time."""
-        found = self.raw_get(self._encode_key(key), as_of)
-        return None if found is None else ValueAndTimestamp(self._decode(found[0]), found[1])
+        """The latest version, or the version that was valid at a time."""
+        version = self.raw_get(self._encode_key(key), as_of)
+        return None if version is None else ValueAndTimestamp(self._decode(version[0]), version[1])
 
     def raw_get(self, key: bytes, as_of: int | None = None) -> tuple[bytes, int] | None:
-        found = self._map.get(key)
-        if found is None:
+        history = self._map.get(key)
+        if history is None:
             return None
-        times, values = found
+        times, values = history
         index = len(times) - 1 if as_of is None else bisect_right(times, as_of) - 1
         if index < 0:
             return None
@@ -85,6 +98,10 @@ class VersionedStore(MappedStore):
         if timestamp < self._observed - self.specification.retention_ms:
             return None
         self._observed = max(self._observed, timestamp)
+        self._writes += 1
+        if self._writes >= _ROWS_PER_STEP:
+            self._writes = 0
+            self._walk()
         # Copies, because a local commit may still read the row before.
         before = self._map.get(key)
         times, values = ([], []) if before is None else ([*before[0]], [*before[1]])
@@ -92,7 +109,7 @@ class VersionedStore(MappedStore):
         if index < len(times) and times[index] == timestamp:
             is_last = index == len(times) - 1
             if content is None and is_last and values[index] is not None and (index == 0 or values[index - 1] is None):
-                # Kafka Streams knows the end of a version by the next one or by a deletion at another time.
+                # Kafka Streams ends a version with the next version or with a deletion at another time.
                 del times[index], values[index]
                 if times:
                     self._map.put(key, (times, values))
@@ -104,10 +121,30 @@ class VersionedStore(MappedStore):
             times.insert(index, timestamp)
             values.insert(index, content)
         is_latest = index == len(times) - 1
-        # A version whose successor is older than the retention can never be read again.
-        old = bisect_right(times, self._observed - self.specification.retention_ms) - 1
+        old = self._old_versions(times)
         if old > 0:
             del times[:old]
             del values[:old]
         self._map.put(key, (times, values))
         return is_latest
+
+    def _old_versions(self, times: list[int]) -> int:
+        """The number of versions that cannot be read: their successors are older than the retention."""
+        return max(0, bisect_right(times, self._observed - self.specification.retention_ms) - 1)
+
+    def _walk(self) -> None:
+        """Visits a part of all rows, and removes versions that cannot be read."""
+        if self._walk_pages is None:
+            if self._observed < self._walked_ms + self.specification.retention_ms // _SHARE_BETWEEN_WALKS:
+                return
+            self._walk_pages, self._walked_ms = self._map.pages(_ROWS_PER_STEP), self._observed
+        rows = next(self._walk_pages, None)
+        if rows is None:
+            self._walk_pages = None
+            return
+        limit = self._observed - self.specification.retention_ms
+        for key, (times, values) in rows:
+            if values[-1] is None and times[-1] <= limit:
+                self._map.delete(key)
+            elif old := self._old_versions(times):
+                self._map.put(key, (times[old:], values[old:]))

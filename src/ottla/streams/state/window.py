@@ -21,10 +21,10 @@ _SEQUENCE_MAX = 0x7FFFFFFF
 _FOREVER = 1 << 62
 # Segments of a store in its retention time, at most.
 _SEGMENTS_MAX = 4096
-# Shorter runs are put into cells at once, and so are all if there are more.
+# Runs of fewer rows are put into cells at once, and so are all runs if there are more runs than this.
 _RUN_ROWS_MIN = 64
 _RUNS_MAX = 32
-# What a row of a run takes, about.
+# The approximate memory of a row of a run.
 _RUN_ROW_BYTES = 160
 
 
@@ -41,7 +41,7 @@ class WindowStore(SegmentedStore):
         super().__init__(*arguments)
         self.keeps_duplicates = self.specification.retains_duplicates
         self._sequence = 0
-        # Rows that batches have appended, until they are looked for; in the order of their sequence numbers.
+        # Rows that batches have appended, until they are read; in the order of their sequence numbers.
         self._runs: list[Run] = []
 
     @property
@@ -81,8 +81,8 @@ class WindowStore(SegmentedStore):
 
     def fetch_range(self, key: Any, first: int, last: int) -> Iterator[tuple[int, Any]]:
         """(start, value) of a key for starts between two times, both included, in order of time."""
-        found = self.raw_range(self._encode_key(key), first, last)
-        return iter([(start, self._decode_value(content)) for start, content in found])
+        rows = self.raw_range(self._encode_key(key), first, last)
+        return iter([(start, self._decode_value(content)) for start, content in rows])
 
     def raw_range(self, key: bytes, first: int, last: int) -> list[tuple[int, Any]]:
         """As `fetch_range`, with contents as they are stored."""
@@ -183,7 +183,7 @@ class WindowStore(SegmentedStore):
         self._runs = [run for run in self._runs if run.last > limit]
 
     def _open(self, first: int, last: int) -> int:
-        """Rows between two times are going to be read; returns the first time that has not expired."""
+        """Prepares to read rows between two times; returns the first time that has not expired."""
         first = max(first, self._observed - self._retention + 1)
         if self._runs:
             self._settle(first, last)
@@ -196,9 +196,9 @@ class WindowStore(SegmentedStore):
             if run.last < first or run.first > last:
                 kept.append(run)
                 continue
-            rest = run.take_between(first, last, self._rows.put)
-            if rest is not None:
-                kept.append(rest)
+            remaining = run.take_between(first, last, self._rows.put)
+            if remaining is not None:
+                kept.append(remaining)
         self._runs = kept
 
     def _windowed(self, first: int, last: int) -> Iterator[tuple[Windowed, Any]]:

@@ -1,4 +1,4 @@
-"""Runs: rows that a batch has appended to a window store, in columns. Most expire before a record looks for them."""
+"""Runs: rows that a batch has appended to a window store, in columns. Most runs expire before a record needs them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Run:
         return Run(self._keys.filter(chosen), self._starts[mask], self._sequences[mask], self._contents.filter(chosen))
 
     def take_between(self, first: int, last: int, put: Callable[[bytes, tuple[int, int], Any], None]) -> Run | None:
-        """Puts the rows between two times, and returns the others."""
+        """Puts the rows between two times, and returns the other rows."""
         mask = (self._starts >= first) & (self._starts <= last)
         taken = self.filtered(mask)
         for key, start, sequence, content in zip(
@@ -68,5 +68,5 @@ def fixed_bytes(content: bytes, size: int) -> Any:
 
 
 def _values(array: Any) -> list[Any]:
-    found: list[Any] = array.to_numpy(zero_copy_only=False).tolist()
-    return found
+    values: list[Any] = array.to_numpy(zero_copy_only=False).tolist()
+    return values

@@ -15,13 +15,13 @@ __all__ = ["describe"]
 
 def describe(topology: Topology) -> str:
     lines = ["Topologies:\n "]
-    local, world = [], []
+    subtopologies, global_stores = [], []
     for number, names in topology.node_groups().items():
         if topology.is_global(names):
-            world.append((number, _global_store(topology, number, names)))
+            global_stores.append((number, _global_store(topology, number, names)))
         else:
-            local.append((number, _subtopology(topology, number, names)))
-    return "".join([*lines, *(text for _, text in sorted([*local, *world]))])
+            subtopologies.append((number, _subtopology(topology, number, names)))
+    return "".join([*lines, *(text for _, text in sorted([*subtopologies, *global_stores]))])
 
 
 def _subtopology(topology: Topology, number: int, names: list[str]) -> str:
@@ -49,7 +49,7 @@ def _subtopology(topology: Topology, number: int, names: list[str]) -> str:
             grow(parent, sizes[name])
     text = [f"  Sub-topology: {number}\n"]
     for name in sorted(names, key=lambda name: (-sizes[name], name)):
-        neighbours = [", ".join(found) or "none" for found in (children[name], parents[name])]
+        neighbours = [", ".join(adjacent) or "none" for adjacent in (children[name], parents[name])]
         text.append(f"    {_node(topology, name, *neighbours)}\n")
     return "".join([*text, "\n"])
 

@@ -13,11 +13,11 @@ __all__ = ["TreeSet", "hash_order"]
 
 def hash_order(names: Iterable[str]) -> list[str]:
     """The order in which a HashSet of strings iterates after it was filled in the given order."""
-    given = list(dict.fromkeys(names))
+    distinct = list(dict.fromkeys(names))
     buckets = 16
-    while len(given) > buckets * 3 // 4:
+    while len(distinct) > buckets * 3 // 4:
         buckets *= 2
-    return sorted(given, key=lambda name: _spread(_hash(name)) & (buckets - 1))
+    return sorted(distinct, key=lambda name: _spread(_hash(name)) & (buckets - 1))
 
 
 def _hash(text: str) -> int:

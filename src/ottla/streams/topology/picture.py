@@ -36,7 +36,7 @@ class _Box(NamedTuple):
 
 
 def topology_svg(topology: Topology) -> str:
-    """The picture as a text of SVG. Lines are solid where records go, and dashed where processors use stores."""
+    """The picture as a text of SVG. Solid lines are the ways of records; dashed lines join processors and stores."""
     parts: list[str] = []
     x, height = float(_MARGIN), 0.0
     for number, names in topology.node_groups().items():
@@ -86,7 +86,7 @@ class _Group:
             node = self._topology.nodes[name]
             used = node.stores if isinstance(node, ProcessorNode) else ()
             parts += [_dashed(boxes[name], stores[store]) for store in used if store in stores]
-        parts += [self._box(one, box) for one, box in boxes.items()]
+        parts += [self._box(box_name, box) for box_name, box in boxes.items()]
         parts += [_cylinder(store, box, self._note(store)) for store, box in stores.items()]
         return "\n".join(parts)
 
@@ -96,7 +96,7 @@ class _Group:
         depth: dict[str, int] = {}
         for name in self._names:
             before = self._topology.nodes[name].predecessors
-            depth[name] = 1 + max((depth[one] for one in before if one in depth), default=0)
+            depth[name] = 1 + max((depth[parent] for parent in before if parent in depth), default=0)
         rows: dict[int, list[str]] = {}
         for name, level in depth.items():
             node = self._topology.nodes[name]
@@ -110,11 +110,11 @@ class _Group:
     def _places(self, x: float, y: float) -> dict[str, _Box]:
         boxes: dict[str, _Box] = {}
         before: dict[str, list[str]] = {}
-        for one, after in self._lines():
-            before.setdefault(after, []).append(one)
+        for origin, after in self._lines():
+            before.setdefault(after, []).append(origin)
 
-        def wish(one: str) -> float:
-            known = [boxes[parent].x for parent in before.get(one, ()) if parent in boxes]
+        def wish(box_name: str) -> float:
+            known = [boxes[parent].x for parent in before.get(box_name, ()) if parent in boxes]
             return sum(known) / len(known) if known else x
 
         for level, row in enumerate(self._rows):
@@ -122,12 +122,14 @@ class _Group:
             # As close to the predecessors as the row allows.
             start = x + _GAP_X
             room = (self._columns - len(ordered)) * (_WIDTH + _GAP_X)
-            for index, one in enumerate(ordered):
+            for index, box_name in enumerate(ordered):
                 lowest = start + index * (_WIDTH + _GAP_X)
                 if index:
                     lowest = max(lowest, boxes[ordered[index - 1]].x + _WIDTH + _GAP_X)
                 highest = start + index * (_WIDTH + _GAP_X) + room
-                boxes[one] = _Box(min(max(lowest, wish(one)), highest), y + _TITLE + level * (_HEIGHT + _GAP_Y))
+                boxes[box_name] = _Box(
+                    min(max(lowest, wish(box_name)), highest), y + _TITLE + level * (_HEIGHT + _GAP_Y)
+                )
         return boxes
 
     def _lines(self) -> Iterable[tuple[str, str]]:
@@ -142,18 +144,18 @@ class _Group:
 
     def _used_stores(self) -> dict[str, str]:
         """Store -> the first node that uses it."""
-        found: dict[str, str] = {}
+        first_users: dict[str, str] = {}
         for name in self._names:
             node = self._topology.nodes[name]
             for store in node.stores if isinstance(node, ProcessorNode) else ():
-                found.setdefault(store, name)
-        return found
+                first_users.setdefault(store, name)
+        return first_users
 
     def _store_places(self, x: float, boxes: dict[str, _Box]) -> dict[str, _Box]:
         left = x + self.width - _WIDTH - _GAP_X
         places: dict[str, _Box] = {}
         lowest = 0.0
-        for store, name in sorted(self._stores.items(), key=lambda one: boxes[one[1]].y):
+        for store, name in sorted(self._stores.items(), key=lambda store_and_node: boxes[store_and_node[1]].y):
             top = max(boxes[name].y, lowest)
             places[store] = _Box(left, top)
             lowest = top + _HEIGHT + 12
@@ -164,20 +166,20 @@ class _Group:
         return places
 
     def _note(self, store: str) -> str:
-        found = self._topology.stores.get(store) or self._topology.global_stores.get(store)
-        return "" if found is None else f"{found.kind.value} store"
+        specification = self._topology.stores.get(store) or self._topology.global_stores.get(store)
+        return "" if specification is None else f"{specification.kind.value} store"
 
-    def _box(self, one: str, box: _Box) -> str:
-        if one.startswith("in:"):
-            return self._topic(one[3:], box)
-        if one.startswith("out:"):
-            sink = self._topology.nodes[one[4:]]
+    def _box(self, box_name: str, box: _Box) -> str:
+        if box_name.startswith("in:"):
+            return self._topic(box_name[3:], box)
+        if box_name.startswith("out:"):
+            sink = self._topology.nodes[box_name[4:]]
             assert isinstance(sink, SinkNode)
             return self._topic(sink.topic if isinstance(sink.topic, str) else "chosen for each record", box)
-        node = self._topology.nodes[one]
+        node = self._topology.nodes[box_name]
         kind = "processor" if isinstance(node, ProcessorNode) else "end"
-        name, _, number = one.rpartition("-")
-        first, second = (name, number) if number.isdigit() and len(number) == 10 else (one, "")
+        name, _, number = box_name.rpartition("-")
+        first, second = (name, number) if number.isdigit() and len(number) == 10 else (box_name, "")
         if not second:
             second = "source" if isinstance(node, SourceNode) else "sink" if isinstance(node, SinkNode) else ""
         return _rectangle(kind, box, first, second, radius=6)

@@ -159,7 +159,9 @@ class Topology:
             if store in node.stores:
                 continue
             sharing = [
-                one.name for one in self.nodes.values() if isinstance(one, ProcessorNode) and store in one.stores
+                candidate.name
+                for candidate in self.nodes.values()
+                if isinstance(candidate, ProcessorNode) and store in candidate.stores
             ]
             self._unite(processor, sharing[:1])
             node.stores.append(store)
@@ -290,8 +292,8 @@ class Topology:
             self._roots[self._root(other)] = self._root(name)
 
 
-def check_name(name: str, what: str) -> str:
+def check_name(name: str, subject: str) -> str:
     """A name that may become part of a topic name."""
     if not _LEGAL_NAME.match(name):
-        raise TopologyError(f"{what} {name!r} is not valid; use letters, digits, dots, underscores and hyphens.")
+        raise TopologyError(f"{subject} {name!r} is not valid; use letters, digits, dots, underscores and hyphens.")
     return name
