@@ -14,9 +14,9 @@ from tests.support.spark_topics import Topics
 @pytest.fixture(scope="session")
 def topics() -> Iterator[Topics]:
     with cluster() as running:
-        found = Topics(running.bootstrap)
-        yield found
-        found.close()
+        client = Topics(running.bootstrap)
+        yield client
+        client.close()
 
 
 @pytest.fixture(scope="session")

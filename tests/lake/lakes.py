@@ -24,9 +24,9 @@ class Lake:
     """A warehouse, with the settings of its tables."""
 
     def __init__(self, topics: Topics, directory: Path, /, **keys: str) -> None:
-        given = {"bootstrap.servers": topics.bootstrap, "warehouse": str(directory)}
-        given |= {key.replace("_", "."): value for key, value in keys.items()}
-        self.settings: LakeSettings = read_settings(given)
+        properties = {"bootstrap.servers": topics.bootstrap, "warehouse": str(directory)}
+        properties |= {key.replace("_", "."): value for key, value in keys.items()}
+        self.settings: LakeSettings = read_settings(properties)
         self.catalog: Any = open_catalog(self.settings.catalog)
 
     def pipeline(self, spark: SparkSession, topic: str, configured: Mapping[str, str] | None = None) -> TablePipeline:
@@ -37,33 +37,33 @@ class Lake:
         """The Delta table of a topic."""
         *namespace, name = self.settings.table(topic, {}).identifier
         store = DeltaStore(self.settings.catalog["warehouse"])
-        found = DeltaLakeTable.find(store.location((*namespace, name + suffix)))
-        assert found is not None
-        return found
+        delta_table = DeltaLakeTable.find(store.location((*namespace, name + suffix)))
+        assert delta_table is not None
+        return delta_table
 
     def table(self, topic: str) -> Table:
-        found: Table = self.catalog.load_table(self.settings.table(topic, {}).identifier)
-        return found
+        table: Table = self.catalog.load_table(self.settings.table(topic, {}).identifier)
+        return table
 
-    def everything(self, topic: str, suffix: str = "") -> list[dict[str, Any]]:
-        """All columns of all rows, of either format. The suffix is that of the name of another table of the topic."""
+    def all_rows(self, topic: str, suffix: str = "") -> list[dict[str, Any]]:
+        """All columns of all rows, in either format. The suffix selects another table of the topic."""
         settings = self.settings.table(topic, {})
         *namespace, name = settings.identifier
         if settings.format == "delta":
             rows = self.delta(topic, suffix).table.to_pyarrow_table()
         else:
             rows = self.catalog.load_table((*namespace, name + suffix)).scan().to_arrow()
-        found: list[dict[str, Any]] = rows.to_pylist()
-        return found
+        row_dicts: list[dict[str, Any]] = rows.to_pylist()
+        return row_dicts
 
     def typed_rows(self, topic: str) -> list[dict[str, Any]]:
         """The columns of the schema, in the order of the topic."""
-        rows = sorted(self.everything(topic), key=lambda row: (row["_partition"], row["_offset"]))
+        rows = sorted(self.all_rows(topic), key=lambda row: (row["_partition"], row["_offset"]))
         return [{name: value for name, value in row.items() if not name.startswith("_")} for row in rows]
 
     def rows(self, topic: str) -> list[tuple[Any, ...]]:
         """(partition, offset, key, value, headers) in the order of the topic."""
-        rows = self.everything(topic)
+        rows = self.all_rows(topic)
         return sorted(
             (
                 row["partition"],
@@ -100,6 +100,6 @@ def _duckdb(scan: str, extensions: tuple[str, ...], columns: tuple[str, ...]) ->
             folder = Path(import_module(f"duckdb_extension_{name}").__file__ or "").parent
             (file,) = folder.glob(f"extensions/v{duckdb.__version__}/{name}.duckdb_extension")
             connection.execute(f"LOAD '{file}'")
-        wanted = ", ".join(".".join(f'"{part}"' for part in name.split(".")) for name in columns)
-        found: list[tuple[Any, ...]] = connection.execute(f"SELECT {wanted} FROM {scan} ORDER BY ALL").fetchall()
-        return found
+        column_list = ", ".join(".".join(f'"{part}"' for part in name.split(".")) for name in columns)
+        rows: list[tuple[Any, ...]] = connection.execute(f"SELECT {column_list} FROM {scan} ORDER BY ALL").fetchall()
+        return rows

@@ -40,14 +40,14 @@ def test_every_record_once_and_in_order_also_after_an_interruption(
     pipeline = lake.pipeline(spark, name)
     for first in (0, 6):
         for partition in (0, 1):
-            some: list[Content] = [
+            portion: list[Content] = [
                 (b"%d" % number, None if number == 3 else b"v", [("h", None)]) for number in range(first, first + 6)
             ]
-            topics.send(name, some[: 6 - partition], partition=partition, timestamp_ms=1_000 + first)
+            topics.send(name, portion[: 6 - partition], partition=partition, timestamp_ms=1_000 + first)
         pipeline.step()
     expected = contents(topics, name)
 
-    # It ends after the first portion; the table grows before it continues.
+    # The work ends after the first portion; the table grows before it continues.
     work = Backfill(lake.settings, name, copy, portion=5)
     ends = work.ends
     work.ends = dict.fromkeys(ends, 5)
@@ -61,10 +61,10 @@ def test_every_record_once_and_in_order_also_after_an_interruption(
     again.run(spark)
     assert contents(topics, copy) == expected
 
-    other = topics.create(partitions=2)
-    topics.send(other, [b"x"])
+    second_topic = topics.create(partitions=2)
+    topics.send(second_topic, [b"x"])
     with pytest.raises(LakeError, match="has records already"):
-        Backfill(lake.settings, name, other)
+        Backfill(lake.settings, name, second_topic)
     with pytest.raises(LakeError, match="There is no table"):
         Backfill(lake.settings, "unknown", copy)
 
@@ -86,8 +86,8 @@ def test_a_command_that_is_killed_continues_where_it_was(spark: SparkSession, to
     """Killed twice with all of its processes, while it writes."""
     name, copy = topics.create(partitions=2), topics.create(partitions=2)
     for partition, count in ((0, 400), (1, 300)):
-        some: list[Content] = [(b"k", b"%d" % number, [("h", b"x")]) for number in range(count)]
-        topics.send(name, some, partition=partition)
+        portion: list[Content] = [(b"k", b"%d" % number, [("h", b"x")]) for number in range(count)]
+        topics.send(name, portion, partition=partition)
     lake = Lake(topics, tmp_path)
     assert lake.pipeline(spark, name).step() == 700
     file = tmp_path / "lake.properties"

@@ -1,4 +1,4 @@
-"""Commits: the table decides which batch counts, whoever sends it and whatever is lost on the way."""
+"""Commits: the table decides which batch counts, regardless of its sender and of lost answers."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,29 +32,33 @@ Place = tuple[int, int]
 
 
 class Lake:
-    """A table in the mode upsert. Batches are given, and tasks run without Spark."""
+    """A table in the mode upsert. The test chooses the batches, and tasks run without Spark."""
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        given = {"bootstrap.servers": "localhost:1", "warehouse": str(directory), "mode": "upsert"}
-        self._settings = read_settings(given)
+        properties = {"bootstrap.servers": "localhost:1", "warehouse": str(directory), "mode": "upsert"}
+        self._settings = read_settings(properties)
         self._monkeypatch = monkeypatch
         self.catalog: Any = open_catalog(self._settings.catalog)
         self.store: TableStore = IcebergStore(self.catalog)
 
-    def step(self, after: Mapping[int, int], *dead: Place, topic_id: str = "id") -> None:
-        """A new pipeline lands a batch up to these offsets, with these dead letters."""
+    def pipeline(self) -> TablePipeline:
+        spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=1))
+        return TablePipeline(spark, self.store, self._settings, self._settings.table("orders", {}))
+
+    def step(
+        self, after: Mapping[int, int], *dead: Place, topic_id: str = "id", pipeline: TablePipeline | None = None
+    ) -> None:
+        """A pipeline, by default a new one, lands a batch up to these offsets, with these dead letters."""
 
         def write(_spark: Any, job: LandingJob, **_: Any) -> WrittenBatch:
             writer = DeadLetterWriter(job.dead)
             writer.add(_rows(dead))
             return WrittenBatch(dead=writer.finish(), records=len(dead))
 
-        batch = PlannedBatch((), Position("orders", topic_id, after), lag=1)
+        batch = PlannedBatch(((),), Position("orders", topic_id, after), lag=1)
         self._monkeypatch.setattr("ottla.lake.pipeline.plan_batch", lambda *_, **__: batch)
         self._monkeypatch.setattr("ottla.lake.pipeline.upsert_records", write)
-        spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=1))
-        settings = self._settings.table("orders", {})
-        TablePipeline(spark, self.store, self._settings, settings).step()
+        (pipeline or self.pipeline()).step()
 
     def dead_letters(self) -> list[Place]:
         if isinstance(self.store, DeltaStore):
@@ -73,9 +78,9 @@ def _rows(places: tuple[Place, ...]) -> pa.RecordBatch:
 
 @pytest.fixture
 def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    found = Lake(tmp_path, monkeypatch)
-    yield found
-    found.catalog.close()
+    new_lake = Lake(tmp_path, monkeypatch)
+    yield new_lake
+    new_lake.catalog.close()
 
 
 @contextmanager
@@ -189,3 +194,14 @@ def test_two_pipelines_that_repeat_a_batch_bring_its_dead_letters_once(
     with pytest.raises(Exception, match=r"branch main has changed|Failed to commit"):
         lake.step({0: 100}, (0, 50), (0, 80))
     assert lake.dead_letters() == [(0, 50), (0, 80)]
+
+
+def test_a_running_pipeline_makes_the_table_of_dead_letters_again(lake: Lake, kind: Any, tmp_path: Path) -> None:
+    pipeline = lake.pipeline()
+    lake.step({0: 100}, (0, 50), pipeline=pipeline)
+    if kind is IcebergTable:
+        lake.catalog.drop_table(DEAD)
+    else:
+        shutil.rmtree(tmp_path / "delta" / "/".join(DEAD))
+    lake.step({0: 200}, (0, 150), pipeline=pipeline)
+    assert lake.dead_letters() == [(0, 150)]

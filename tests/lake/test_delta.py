@@ -29,9 +29,9 @@ DAY_MS = 24 * 3600 * 1000
 
 
 def rows(location: str) -> list[tuple[Any, ...]]:
-    found = DeltaTable(location).to_pyarrow_table().to_pylist()
+    table_rows = DeltaTable(location).to_pyarrow_table().to_pylist()
     return sorted(
-        (row["partition"], row["offset"], row["key"], row["value"], str(row["timestamp_day"])) for row in found
+        (row["partition"], row["offset"], row["key"], row["value"], str(row["timestamp_day"])) for row in table_rows
     )
 
 
@@ -85,8 +85,8 @@ def test_records_are_rows_once_whatever_happens_to_a_commit(
     assert pipeline().step() == 0
 
     compact_and_check(lake, name, expected)
-    found = spark_rows(spark, lake, name, "partition", "offset", "key", "value", "timestamp_day")
-    assert [(*row[:4], str(row[4])) for row in found] == expected
+    read_rows = spark_rows(spark, lake, name, "partition", "offset", "key", "value", "timestamp_day")
+    assert [(*row[:4], str(row[4])) for row in read_rows] == expected
     topics.delete(name)
     topics.create(name)
     topics.send(name, [b"new"])
@@ -112,9 +112,9 @@ def test_of_two_pipelines_that_make_the_table_one_lands_the_first_batch(
 
     # The second pipeline lands the batch that the first one has just planned.
     def plan(*_: Any, **__: Any) -> PlannedBatch:
-        monkeypatch.setattr("ottla.lake.pipeline.plan_batch", lambda *_, **__: PlannedBatch((), after, 0))
+        monkeypatch.setattr("ottla.lake.pipeline.plan_batch", lambda *_, **__: PlannedBatch(((),), after, 0))
         assert pipeline().step() == 1
-        return PlannedBatch((), after, 0)
+        return PlannedBatch(((),), after, 0)
 
     monkeypatch.setattr("ottla.lake.pipeline.plan_batch", plan)
     monkeypatch.setattr("ottla.lake.pipeline.write_records", write)
@@ -125,15 +125,15 @@ def test_of_two_pipelines_that_make_the_table_one_lands_the_first_batch(
 
 def compact_and_check(lake: Lake, name: str, expected: list[tuple[Any, ...]]) -> None:
     """The position survives a checkpoint of the log, and a compaction."""
-    found = lake.delta(name)
-    found.table.optimize.compact()
-    found.table.create_checkpoint()
-    found.refresh()
-    position = found.position()
+    delta_table = lake.delta(name)
+    delta_table.table.optimize.compact()
+    delta_table.table.create_checkpoint()
+    delta_table.refresh()
+    position = delta_table.position()
     assert position is not None
     assert position.offsets == {0: 0, 1: 12}
-    assert rows(found.name) == expected
-    assert duckdb_delta_rows(found.name, "partition", "offset", "key", "value") == [row[:4] for row in expected]
+    assert rows(delta_table.name) == expected
+    assert duckdb_delta_rows(delta_table.name, "partition", "offset", "key", "value") == [row[:4] for row in expected]
 
 
 def test_files_that_a_compaction_has_replaced_are_not_removed(
@@ -158,9 +158,9 @@ def test_files_that_a_compaction_has_replaced_are_not_removed(
     with pytest.raises(Exception, match=r"(?i)commit|conflict|transaction"):
         pipeline.step()
     assert pipeline.step() == 2
-    found = {row["key"]: row["value"] for row in lake.everything(name)}
-    assert found == {b"0": b"new", b"1": b"old", b"2": b"old"}
-    assert duckdb_delta_rows(lake.delta(name).name, "key", "value") == sorted(found.items())
+    values = {row["key"]: row["value"] for row in lake.all_rows(name)}
+    assert values == {b"0": b"new", b"1": b"old", b"2": b"old"}
+    assert duckdb_delta_rows(lake.delta(name).name, "key", "value") == sorted(values.items())
 
 
 def test_what_delta_tables_do_not_have_is_one_sentence(spark: SparkSession, topics: Topics, tmp_path: Path) -> None:

@@ -55,19 +55,19 @@ def test_expired_and_new_records_are_read_together_once(spark: SparkSession, top
         rows = [row for batch in batches for row in batch.select(["partition", "offset"]).to_pylist()]
         return [(row["partition"], row["offset"]) for row in rows]
 
-    everything = [(0, number) for number in range(10)] + [(1, number) for number in range(20)]
-    assert offsets() == in_order() == everything
-    some = {
+    all_offsets = [(0, number) for number in range(10)] + [(1, number) for number in range(20)]
+    assert offsets() == in_order() == all_offsets
+    bounds = {
         "startingOffsets": f'{{"{name}": {{"0": 3, "1": 14}}}}',
         "endingOffsets": f'{{"{name}": {{"0": 6, "1": 17}}}}',
     }
-    assert offsets(**some) == in_order(**some) == [(0, 3), (0, 4), (0, 5), (1, 14), (1, 15), (1, 16)]
+    assert offsets(**bounds) == in_order(**bounds) == [(0, 3), (0, 4), (0, 5), (1, 14), (1, 15), (1, 16)]
     late = {"startingTimestamp": "1500", "startingOffsetsByTimestampStrategy": "latest"}
     assert in_order(**late) == [(1, number) for number in range(10, 20)]
     past = {"endingTimestamp": "2000"}
     assert in_order(**past) == [(0, number) for number in range(10)] + [(1, number) for number in range(10)]
 
-    # What neither of them has is a loss, and told.
+    # Records that neither the table nor the topic has are a loss, which is an error.
     topics.delete_records(name, before=17, partition=1)
     with pytest.raises(Exception, match="neither in the table nor the topic"):
         in_order()

@@ -3,8 +3,8 @@
 A topic becomes a raw table, a compacted one a table with a row for each key, and one with schemas a typed table with
 dead letters, while records arrive. Every kill waits until the tables have moved on. In the end the raw table has every
 record of the topic once, at its offset, the typed table and its dead letters have each record once, and the other table
-has the last value of each key. Spark runs on executors of their own. FAULTS_SECONDS says for how long (60; every
-target is killed at least once), FAULTS_SEED which times are drawn.
+has the last value of each key. Spark runs on executors of their own. FAULTS_SECONDS is the duration (60; every target
+is killed at least once), FAULTS_SEED the seed of the random times.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Driver:
             )
 
     def kill(self) -> None:
-        """All of it: the driver, its Java, the executors and the Python workers are one process group."""
+        """Kills the whole process group: the driver, its JVM, the executors and the Python workers."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -79,15 +79,15 @@ class Driver:
             self._process = None
 
     def kill_below(self, word: str, dice: random.Random) -> None:
-        """One of the processes below the driver that have this word in their command."""
+        """Kills one of the processes below the driver whose command has this word."""
         assert self._process is not None
         end = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < end:
             below = psutil.Process(self._process.pid).children(recursive=True)
-            found = [each for each in below if has_word(each, word)]
-            if found:
+            candidates = [process for process in below if has_word(process, word)]
+            if candidates:
                 with contextlib.suppress(psutil.NoSuchProcess):
-                    dice.choice(found).kill()
+                    dice.choice(candidates).kill()
                     return
             time.sleep(0.05)
         raise AssertionError(f"no {word}: {self.log()}")
@@ -100,7 +100,7 @@ def has_word(process: psutil.Process, word: str) -> bool:
     try:
         return any(word in part for part in process.cmdline())
     except psutil.Error:
-        # It has ended meanwhile.
+        # The process has ended meanwhile.
         return False
 
 
@@ -134,8 +134,8 @@ class Source(threading.Thread):
                 topics.send(self._names.raw, [b"%d" % number for number in numbers], partition=dice.randrange(3))
                 changes: list[Content] = []
                 for number in numbers:
-                    gone = dice.random() < 0.1
-                    changes.append((b"%d" % dice.randrange(KEYS), None if gone else b"%d" % number, []))
+                    is_tombstone = dice.random() < 0.1
+                    changes.append((b"%d" % dice.randrange(KEYS), None if is_tombstone else b"%d" % number, []))
                 topics.send(self._names.keyed, changes)
                 values = [DEAD if dice.random() < 0.02 else self._value(number, dice) for number in numbers]
                 topics.send(self._names.typed, values, partition=dice.randrange(2))
@@ -167,7 +167,7 @@ class Registry:
     def schema_ids(self, topic: str) -> list[int]:
         status, body = self._process.ask("PUT", f"/config/{topic}-value", {"compatibility": "NONE"})
         assert status == 200, body
-        return [self._process.register(f"{topic}-value", json.dumps(each), schemaType="JSON") for each in SCHEMAS]
+        return [self._process.register(f"{topic}-value", json.dumps(schema), schemaType="JSON") for schema in SCHEMAS]
 
     def restart(self) -> None:
         port = str(self._process.port)
@@ -195,13 +195,13 @@ def position(lake: Lake, topic: str) -> dict[int, int]:
     settings = lake.settings.table(topic, {})
     try:
         if settings.format == "delta":
-            found = lake.delta(topic).position()
+            last_position = lake.delta(topic).position()
         else:
-            found = IcebergTable(lake.catalog, settings.identifier).position()
+            last_position = IcebergTable(lake.catalog, settings.identifier).position()
     except Exception:  # noqa: BLE001
         # There is no table yet, or the catalog is away.
         return {}
-    return {} if found is None else dict(found.offsets)
+    return {} if last_position is None else dict(last_position.offsets)
 
 
 def wait_for_progress(driver: Driver, lake: Lake, topics: list[str]) -> None:
@@ -319,7 +319,7 @@ def compare_typed(topics: Topics, lake: Lake, name: str) -> None:
         else:
             value = json.loads(record.value[5:])
             expected.append((record.partition, record.offset, value["number"], value.get("text")))
-    rows = lake.everything(name)
+    rows = lake.all_rows(name)
     assert sorted((row["_partition"], row["_offset"], row["number"], row["text"]) for row in rows) == expected
-    letters = lake.everything(name, "_dead_letters")
+    letters = lake.all_rows(name, "_dead_letters")
     assert sorted((row["partition"], row["offset"], row["value"]) for row in letters) == dead

@@ -91,9 +91,9 @@ def test_one_of_two_pipelines_is_overtaken_and_leaves_no_file(bucket: ObjectStor
 
 
 def test_a_warehouse_of_delta_tables_alone_needs_no_catalog() -> None:
-    given = {"warehouse": LOCATION, "bootstrap.servers": "localhost:1"}
-    assert catalog_properties({**given, "format": "delta"})["warehouse"] == LOCATION
-    assert read_settings({**given, "format": "delta"}).catalog["warehouse"] == LOCATION
-    for others in ({}, {"format": "delta", "topic.orders.format": "iceberg"}):
+    properties = {"warehouse": LOCATION, "bootstrap.servers": "localhost:1"}
+    assert catalog_properties({**properties, "format": "delta"})["warehouse"] == LOCATION
+    assert read_settings({**properties, "format": "delta"}).catalog["warehouse"] == LOCATION
+    for more in ({}, {"format": "delta", "topic.orders.format": "iceberg"}):
         with pytest.raises(LakeError, match=r"catalog\.uri"):
-            catalog_properties({**given, **others})
+            catalog_properties({**properties, **more})

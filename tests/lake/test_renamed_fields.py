@@ -46,5 +46,5 @@ def test_values_keep_their_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     rows, bad = shape.split(records)
     assert bad is None
-    found = [(r["b"], r["a"]) for r in rows.to_pylist()]
-    assert found == [(1, None), (2, None), (3, 4)]
+    values = [(r["b"], r["a"]) for r in rows.to_pylist()]
+    assert values == [(1, None), (2, None), (3, 4)]

@@ -34,8 +34,8 @@ def test_the_catalog_is_a_file_of_the_warehouse_unless_one_is_named() -> None:
         "uri": "sqlite:////data/lake/catalog.db",
         "warehouse": "/data/lake",
     }
-    rest = read_settings({**FILE, "catalog.uri": "http://localhost:8181", "catalog.token": "t"}).catalog
-    assert (rest["type"], rest["token"]) == ("rest", "t")
+    catalog = read_settings({**FILE, "catalog.uri": "http://localhost:8181", "catalog.token": "t"}).catalog
+    assert (catalog["type"], catalog["token"]) == ("rest", "t")
 
 
 @pytest.mark.parametrize(

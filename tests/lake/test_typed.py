@@ -71,20 +71,20 @@ def test_columns_follow_the_schema(
     topics.send(name, [(b"k", None, [])])
     assert lake.pipeline(spark, name).step() == 3
 
-    nothing = {"id": None, "name": None, "old": None, "tags": None, "at": None}
+    empty_row = {"id": None, "name": None, "old": None, "tags": None, "at": None}
     assert lake.typed_rows(name) == [
-        {**nothing, "id": 1, "name": "Ada", "old": "x"},
-        {**nothing, "id": 2**40, "name": "Bob", "tags": [("a", 1)], "at": {"x": 0.5}},
-        {**nothing, "id": 3, "name": "Eve", "old": "y"},
-        nothing,
+        {**empty_row, "id": 1, "name": "Ada", "old": "x"},
+        {**empty_row, "id": 2**40, "name": "Bob", "tags": [("a", 1)], "at": {"x": 0.5}},
+        {**empty_row, "id": 3, "name": "Eve", "old": "y"},
+        empty_row,
     ]
     # Every reader sees the renamed and the widened column in rows of both schemas.
-    both = [(0, 1, "Ada", None), (1, 2**40, "Bob", 0.5), (2, 3, "Eve", None), (3, None, None, None)]
-    assert duckdb_rows(lake.table(name), "_offset", "id", "name", "at.x") == both
-    assert spark_rows(spark, lake, name, "_offset", "id", "name", "at.x") == both
-    types = {each.name: str(each.field_type) for each in lake.table(name).schema().fields}
+    expected = [(0, 1, "Ada", None), (1, 2**40, "Bob", 0.5), (2, 3, "Eve", None), (3, None, None, None)]
+    assert duckdb_rows(lake.table(name), "_offset", "id", "name", "at.x") == expected
+    assert spark_rows(spark, lake, name, "_offset", "id", "name", "at.x") == expected
+    types = {column.name: str(column.field_type) for column in lake.table(name).schema().fields}
     assert (types["id"], types["name"]) == ("long", "string")
-    assert [each.name for each in lake.table(name).spec().fields] == ["_timestamp_day"]
+    assert [column.name for column in lake.table(name).spec().fields] == ["_timestamp_day"]
     assert pipeline.step() == 0
 
     writer.send([field("id", "string")], {"id": "seven"})

@@ -81,16 +81,16 @@ class Subject:
 
     def message(self, schema_id: int, fields: dict[str, Any], indexes: tuple[int, ...] = (0,)) -> bytes:
         client = RegistryClient(self._registry.url)
-        made: Any = message_class(client, client.schema_by_id(schema_id, form="serialized"), indexes)
+        message_type: Any = message_class(client, client.schema_by_id(schema_id, form="serialized"), indexes)
         client.close()
-        return tagged_value(schema_id, made(**fields).SerializeToString(), list(indexes))
+        return tagged_value(schema_id, message_type(**fields).SerializeToString(), list(indexes))
 
     def json(self, schema_id: int, value: Any) -> bytes:
         return tagged_value(schema_id, json.dumps(value).encode())
 
 
 def dead_letters(lake: Lake, topic: str) -> list[tuple[int, bytes, str]]:
-    rows = lake.everything(topic, "_dead_letters")
+    rows = lake.all_rows(topic, "_dead_letters")
     return sorted((row["offset"], row["key"], row["problem"]) for row in rows)
 
 
@@ -124,16 +124,16 @@ def test_columns_follow_protobuf(
     )
     assert lake.pipeline(spark, name).step() == 6
 
-    nothing = dict.fromkeys(["id", "name", "old", "kind", "at", "tags", "place", "size", "words"])
-    ada = {**nothing, "id": 1, "name": "Ada", "old": "x", "kind": "B"}
+    empty_row = dict.fromkeys(["id", "name", "old", "kind", "at", "tags", "place", "size", "words"])
+    ada = {**empty_row, "id": 1, "name": "Ada", "old": "x", "kind": "B"}
     expected = [
         ada,
-        {**nothing, **fields, "tags": [("a", 1)]},
-        {**nothing, "id": 3, "name": "Eve", "old": "y", "kind": "A"},
-        nothing,
+        {**empty_row, **fields, "tags": [("a", 1)]},
+        {**empty_row, "id": 3, "name": "Eve", "old": "y", "kind": "A"},
+        empty_row,
     ]
     if table_format == "delta":
-        # The library renames no columns: there is one of each name.
+        # The library renames no columns, so every name has a column of its own.
         expected = [{**row, "who": None} for row in expected]
         expected[0] |= {"who": "Ada", "name": None}
     assert lake.typed_rows(name) == expected
@@ -173,11 +173,11 @@ def test_columns_follow_json_schema(
     topics.send(name, [(b"%d" % number, content, []) for number, content in enumerate(contents, start=1)])
     assert lake.pipeline(spark, name).step() == 6
 
-    nothing = dict.fromkeys(["id", "who", "old", "name", "place", "words", "counts", "any"])
+    empty_row = dict.fromkeys(["id", "who", "old", "name", "place", "words", "counts", "any"])
     assert lake.typed_rows(name) == [
-        {**nothing, "id": 1, "who": "Ada", "old": True},
-        {**nothing, **fields, "place": {"x": 1.0}, "counts": [("a", 1)], "any": '{"b":[1,null]}'},
-        {**nothing, "id": 3, "who": "Eve"},
+        {**empty_row, "id": 1, "who": "Ada", "old": True},
+        {**empty_row, **fields, "place": {"x": 1.0}, "counts": [("a", 1)], "any": '{"b":[1,null]}'},
+        {**empty_row, "id": 3, "who": "Eve"},
     ]
     assert [offset for offset, _, _ in dead_letters(lake, name)] == [3, 4, 5, 6]
 
@@ -201,7 +201,9 @@ def test_rows_of_keys_with_the_columns_of_a_schema_in_delta(
     first = subject.register(FIRST)
 
     def send(schema_id: int, changes: dict[bytes, dict[str, Any] | None]) -> None:
-        contents = {key: None if each is None else subject.message(schema_id, each) for key, each in changes.items()}
+        contents = {
+            key: None if fields is None else subject.message(schema_id, fields) for key, fields in changes.items()
+        }
         topics.send(name, [(key, content, []) for key, content in contents.items()])
 
     send(first, {b"a": {"id": 1}, b"b": {"id": 2}, b"c": {"id": 3}})
@@ -209,7 +211,7 @@ def test_rows_of_keys_with_the_columns_of_a_schema_in_delta(
     assert lake.pipeline(spark, name).step() == 3
     send(subject.register(SECOND), {b"a": {"id": 10, "name": "A"}, b"b": None, b"e": {"id": 5}})
     assert lake.pipeline(spark, name).step() == 3
-    rows = {row["_key"]: (row["id"], row["name"], row["kind"]) for row in lake.everything(name)}
+    rows = {row["_key"]: (row["id"], row["name"], row["kind"]) for row in lake.all_rows(name)}
     assert rows == {b"a": (10, "A", None), b"c": (3, None, "A"), b"e": (5, "", None)}
     assert [(offset, key) for offset, key, _ in dead_letters(lake, name)] == [(3, None), (4, b"d")]
 
@@ -221,8 +223,8 @@ def test_a_number_that_is_used_again_for_another_type_is_another_field(
     subject.register('syntax = "proto3"; message M { string a = 1; string b = 2; string c = 3; }')
     subject.register('syntax = "proto3"; message M { string a2 = 1; string b2 = 2; repeated string c2 = 3; }')
     subject.register('syntax = "proto3"; message M { string a3 = 1; int32 b3 = 2; repeated string c2 = 3; }')
-    found = subject_schema({"schema.registry.url": registry.url}, subject.name)
-    assert found.aliases == {"a": "a3", "a2": "a3"}
+    schema = subject_schema({"schema.registry.url": registry.url}, subject.name)
+    assert schema.aliases == {"a": "a3", "a2": "a3"}
     subject.register('syntax = "proto3"; message M { Empty e = 1; } message Empty {}')
     with pytest.raises(LakeError, match=r"The field e of subject .* has no fields"):
         subject_schema({"schema.registry.url": registry.url}, subject.name)

@@ -17,10 +17,10 @@ pytestmark = pytest.mark.spark
 
 
 def rows_by_key(lake: Lake, topic: str) -> dict[bytes, bytes]:
-    rows = lake.everything(topic)
-    found = {row["key"]: row["value"] for row in rows}
-    assert len(found) == len(rows)
-    return found
+    rows = lake.all_rows(topic)
+    values = {row["key"]: row["value"] for row in rows}
+    assert len(values) == len(rows)
+    return values
 
 
 @pytest.mark.parametrize("table_format", ["iceberg", "delta"])

@@ -1,4 +1,4 @@
-"""A new topic from a raw table: every record once, in the order of each partition.
+"""Fills a new topic from a raw table: every record once, in the order of each partition.
 
 The table is read in portions of offsets, one batch for all partitions, each written by the exactly-once sink under the
 number of the portion. The ends and the size of portions are stored before the first portion, as offsets of a group:
@@ -35,7 +35,7 @@ __all__ = ["Backfill"]
 log = logging.getLogger(__name__)
 
 PORTION = 200_000
-"""Offsets of each partition in a batch; a task sorts them in memory."""
+"""The number of offsets of each partition in a batch; a task sorts these records in memory."""
 
 _COLUMNS = ("key", "value", "partition", "timestamp", "headers")
 _SCHEMA = (
@@ -44,7 +44,7 @@ _SCHEMA = (
 
 
 class Backfill:
-    """The work is fixed by the constructor, which creates the topic and stores the ends."""
+    """The constructor fixes the work: it creates the topic and stores the ends."""
 
     def __init__(self, lake: LakeSettings, topic: str, to: str, *, portion: int = PORTION) -> None:
         settings = lake.table(topic, {})
@@ -90,11 +90,11 @@ class Backfill:
     def _piece(self, partition: int, number: int) -> TablePiece:
         start = number * self._portion
         end = min(start + self._portion, self.ends.get(partition, 0))
-        place = TopicPartition(self._history.position.topic, partition)
-        return whole_piece(self._history, place, start, max(start, end))
+        topic_partition = TopicPartition(self._history.position.topic, partition)
+        return whole_piece(self._history, topic_partition, start, max(start, end))
 
     def _first_portion(self, partitions: int) -> int:
-        """The first portion that a task has not written. The sink skips the tasks that have written it."""
+        """The first portion with an unfinished task. The sink skips the tasks that have written this portion."""
         markers = [TopicPartition(MARKERS_TOPIC, partition) for partition in range(partitions)]
 
         async def find() -> int:
@@ -110,8 +110,8 @@ class Backfill:
     # The plan, in the cluster.
 
     def _stored_ends(self) -> dict[int, int]:
-        found = self._client.run(self._client.admin.groups.offsets(self._group))
-        stored = {partition: offset for partition, offset in found.items() if partition.topic == self._to}
+        committed = self._client.run(self._client.admin.groups.offsets(self._group))
+        stored = {partition: offset for partition, offset in committed.items() if partition.topic == self._to}
         for offset in stored.values():
             table_id, _, portion = (offset.metadata or "").partition("/")
             if table_id != self._id:
@@ -130,9 +130,9 @@ class Backfill:
             )
         if any(planner.patiently(lambda: planner.latest(topics.partitions)).values()):
             raise LakeError(f"Topic {self._to} has records already; choose a new topic.")
-        about = f"{self._id}/{self._portion}"
+        metadata = f"{self._id}/{self._portion}"
         ends = {
-            TopicPartition(self._to, number): CommittedOffset(end, metadata=about) for number, end in offsets.items()
+            TopicPartition(self._to, number): CommittedOffset(end, metadata=metadata) for number, end in offsets.items()
         }
         for answer in self._client.run(self._client.admin.groups.alter_offsets(self._group, ends)).values():
             if answer is not None:

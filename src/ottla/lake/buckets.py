@@ -8,7 +8,7 @@ __all__ = ["key_buckets"]
 
 
 def key_buckets(keys: pa.Array | pa.ChunkedArray, count: int) -> pa.Array:
-    """The bucket of each key, as Iceberg's own function gives it; Delta tables use the same."""
+    """The bucket of each key by Iceberg's own function; Delta tables use the same function."""
     from pyiceberg.transforms import BucketTransform
     from pyiceberg.types import BinaryType
 

@@ -65,12 +65,12 @@ class IcebergStore:
         properties = {
             TOPIC: new.topic,
             MODE: new.mode,
-            # A commit makes a file of metadata and a manifest; without these there would be one of each for ever.
+            # Each commit makes a metadata file and a manifest. Without these settings none would ever be deleted.
             "write.metadata.delete-after-commit.enabled": "true",
             "commit.manifest-merge.enabled": "true",
         }
         spec = partition_spec(partition_by, iceberg)
-        # Another pipeline may be faster.
+        # Another pipeline may have created the table meanwhile.
         with suppress(TableAlreadyExistsError):
             self._catalog.create_table(new.identifier, iceberg, partition_spec=spec, properties=properties)
         return IcebergTable(self._catalog, new.identifier)
@@ -82,9 +82,9 @@ def _check_owner(table: IcebergTable, *, topic: str, mode: str) -> None:
     if known != topic:
         owner = f"of topic {known}" if known else "of no topic"
         raise LakeError(f"Table {table.name} is the table {owner}: set topic.{topic}.table to another name.")
-    made_as = properties.get(MODE, mode)
-    if made_as != mode:
+    table_mode = properties.get(MODE, mode)
+    if table_mode != mode:
         raise LakeError(
-            f"Table {table.name} was made with mode = {made_as}, and topic {topic} has mode = {mode} now: "
+            f"Table {table.name} was made with mode = {table_mode}, and topic {topic} has mode = {mode} now: "
             f"set topic.{topic}.table to another name."
         )

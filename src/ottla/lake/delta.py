@@ -39,40 +39,40 @@ log = logging.getLogger(__name__)
 _COMMIT_ATTEMPTS = 5
 _BUCKETS = "ottla.buckets"
 _DAY = re.compile(r"day\(\s*_?timestamp\s*\)")
-# Features of tables under which a file has rows that the table has not, or columns of other names.
+# With these features a file may have rows that are not in the table, or columns under other names.
 _NOT_REWRITTEN = {"deletionVectors", "columnMapping"}
 
 
 class DeltaLakeTable:
-    """A table as it was at the last `refresh`. Only `refresh` and `commit` see what other writers do."""
+    """A table as it was at the last `refresh`. Only `refresh` and `commit` see changes of other writers."""
 
     def __init__(self, location: str, table: DeltaTable) -> None:
         self.name = location
         self.table = table
-        self._about = _about(table)
+        self._description = _description(table)
 
     @classmethod
     def find(cls, location: str) -> DeltaLakeTable | None:
-        """The table; None if there is none yet. Raises LakeError for a table that is not that of a topic."""
-        found = open_delta(location)
-        return None if found is None else cls(location, found)
+        """The table; None if it does not exist yet. Raises LakeError if it is not the table of a topic."""
+        table = open_delta(location)
+        return None if table is None else cls(location, table)
 
     @property
     def topic(self) -> str:
-        return str(self._about[TOPIC])
+        return str(self._description[TOPIC])
 
     @property
     def mode(self) -> str:
-        return str(self._about.get(MODE, "raw"))
+        return str(self._description.get(MODE, "raw"))
 
     def refresh(self) -> None:
         table = open_delta(self.name)
         if table is None:
             raise LakeError(f"The table {self.name} was deleted.")
-        self.table, self._about = table, _about(table)
+        self.table, self._description = table, _description(table)
 
     def position(self) -> Position | None:
-        topic, topic_id = self._about[TOPIC], self._about[TOPIC_ID]
+        topic, topic_id = self._description[TOPIC], self._description[TOPIC_ID]
         offsets: dict[int, int] = {}
         # A commit has all partitions of the topic, and partitions have consecutive numbers.
         while (offset := self.table.transaction_version(_application(topic_id, len(offsets)))) is not None:
@@ -80,15 +80,15 @@ class DeltaLakeTable:
         return Position(topic, topic_id, offsets) if offsets else None
 
     def target(self) -> DeltaFiles:
-        found: pa.Schema = pa.schema(self.table.schema().to_arrow())
+        schema: pa.Schema = pa.schema(self.table.schema().to_arrow())
         computed = (DAY_COLUMN, BUCKET_COLUMN)
         partition_by = tuple(self.table.metadata().partition_columns)
-        columns = pa.schema([field for field in found if field.name not in computed or field.name not in partition_by])
-        return DeltaFiles(self.name, columns, partition_by, int(self._about.get(_BUCKETS, 0)))
+        columns = pa.schema([field for field in schema if field.name not in computed or field.name not in partition_by])
+        return DeltaFiles(self.name, columns, partition_by, int(self._description.get(_BUCKETS, 0)))
 
     def renamed(self) -> dict[str, str]:
-        found: dict[str, str] = json.loads(self.table.metadata().configuration.get(RENAMED, "{}"))
-        return found
+        names: dict[str, str] = json.loads(self.table.metadata().configuration.get(RENAMED, "{}"))
+        return names
 
     def buckets(self) -> int:
         features = set(self.table.protocol().reader_features or ()) & _NOT_REWRITTEN
@@ -96,15 +96,15 @@ class DeltaLakeTable:
             raise LakeError(
                 f"The table {self.name} has the feature {min(features)} of Delta: its rows cannot be replaced here."
             )
-        return int(self._about.get(_BUCKETS, 0))
+        return int(self._description.get(_BUCKETS, 0))
 
     def files_by_bucket(self) -> dict[int, list[str]]:
         actions = pa.table(self.table.get_add_actions(flatten=True))
-        found: dict[int, list[str]] = {}
+        paths_by_bucket: dict[int, list[str]] = {}
         buckets = actions[f"partition.{BUCKET_COLUMN}"].to_pylist() if actions.num_rows else []
         for bucket, path in zip(buckets, actions["path"].to_pylist(), strict=True):
-            found.setdefault(int(bucket), []).append(path)
-        return found
+            paths_by_bucket.setdefault(int(bucket), []).append(path)
+        return paths_by_bucket
 
     def files_at(self, paths: Sequence[str]) -> list[RemoveAction]:
         from deltalake.transaction import RemoveAction
@@ -119,8 +119,8 @@ class DeltaLakeTable:
     def places(self, first: int, end: int) -> pa.Table:
         import pyarrow.compute as pc
 
-        wanted = (pc.field("offset") >= first) & (pc.field("offset") < end)
-        return self.table.to_pyarrow_dataset().to_table(columns=["partition", "offset"], filter=wanted)
+        row_filter = (pc.field("offset") >= first) & (pc.field("offset") < end)
+        return self.table.to_pyarrow_dataset().to_table(columns=["partition", "offset"], filter=row_filter)
 
     def commit(
         self,
@@ -128,11 +128,11 @@ class DeltaLakeTable:
         expected: Position | None,
         after: Position,
         *,
-        commit_id: str,  # noqa: ARG002 - the position says whether a commit has landed
+        commit_id: str,  # noqa: ARG002 - the position shows whether a commit has landed
         removed: Sequence[RemoveAction] = (),
     ) -> None:
-        """Adds and removes files and moves the position at once. Raises Overtaken, or why the outcome is not known."""
-        if after.topic_id != self._about[TOPIC_ID]:
+        """Adds and removes files and moves the position at once. Raises Overtaken, or an error of unknown outcome."""
+        if after.topic_id != self._description[TOPIC_ID]:
             raise LakeError(f"{self.name} has the records of an earlier topic of this name. Set another table name.")
         for attempt in range(_COMMIT_ATTEMPTS):
             self._require_position(expected, added)
@@ -142,13 +142,13 @@ class DeltaLakeTable:
                 log.info("Commit to %s failed: %s", self.name, error)
                 self.refresh()
                 if after == expected:
-                    # The position does not tell what has happened; the repeated batch looks at the rows.
+                    # The unchanged position does not show the outcome; the repeated batch looks at the rows.
                     raise
                 if self.position() == after:
-                    # This commit, or the same records by another pipeline.
+                    # This commit has landed, or another pipeline has committed the same records.
                     return
                 self._require_position(expected, added)
-                # Files that are replaced may be others now: such a batch is planned again.
+                # The files to replace may have changed: such a batch is planned again.
                 if removed or attempt == _COMMIT_ATTEMPTS - 1:
                     raise
             else:
@@ -159,7 +159,7 @@ class DeltaLakeTable:
 
         properties = CommitProperties(
             custom_metadata=after.to_properties(),
-            # The library would repeat a failed commit without a look at the position.
+            # The library would repeat a failed commit without checking the position.
             max_commit_retries=0,
             app_transactions=[
                 Transaction(_application(after.topic_id, partition), offset)
@@ -175,7 +175,7 @@ class DeltaLakeTable:
         )
 
     def _require_position(self, expected: Position | None, added: Sequence[dict[str, Any]]) -> None:
-        """Raises Overtaken, and deletes the files of the batch, if the table stands elsewhere."""
+        """Raises Overtaken, and deletes the files of the batch, if the table has another position."""
         if self.position() == expected:
             return
         target = self.target()
@@ -216,10 +216,10 @@ class DeltaStore:
     def maintain(
         self, spark: SparkSession, table: DeltaLakeTable, settings: TableSettings, *, with_expiry: bool
     ) -> None:
-        """Delta's own tools compact and clean."""
+        """Does nothing: Delta's own tools compact and clean."""
 
     def _create(self, location: str, new: NewTable) -> DeltaLakeTable:
-        """A new table; if another pipeline was faster, its table with all that is in it."""
+        """Creates the table. If another pipeline has created it meanwhile, returns that table with its content."""
         from deltalake import DeltaTable
 
         if "://" not in location:
@@ -234,18 +234,18 @@ class DeltaStore:
         about = {TOPIC: new.topic, TOPIC_ID: new.topic_id, MODE: new.mode}
         if new.buckets:
             about[_BUCKETS] = str(new.buckets)
-        made = DeltaTable.create(
+        table = DeltaTable.create(
             location,
             schema=files.table_schema(),
             mode="ignore",
             partition_by=list(partition_by),
             description=json.dumps(about),
         )
-        return DeltaLakeTable(location, made)
+        return DeltaLakeTable(location, table)
 
 
 def open_delta(location: str) -> DeltaTable | None:
-    """The table; None if there is none yet."""
+    """The table; None if it does not exist yet."""
     try:
         from deltalake import DeltaTable
         from deltalake.exceptions import TableNotFoundError
@@ -257,8 +257,8 @@ def open_delta(location: str) -> DeltaTable | None:
         return None
 
 
-def _about(table: DeltaTable) -> Mapping[str, str]:
-    """What the table says of its topic. Raises LakeError for another table."""
+def _description(table: DeltaTable) -> Mapping[str, str]:
+    """The properties of the topic, from the description of the table. Raises LakeError for another table."""
     try:
         about: dict[str, str] = json.loads(table.metadata().description or "")
         if about[TOPIC] and TOPIC_ID in about:

@@ -31,17 +31,17 @@ def delta_columns(schema: pa.Schema) -> pa.Schema:
 def evolve_delta(
     table: Any, present: pa.Schema, renamed: Mapping[str, str], subject: SubjectSchema, *, name: str
 ) -> bool:
-    """Changes the columns of the table, if necessary; True if it has. Raises LakeError if they cannot follow."""
+    """Changes the columns of the table, if necessary; True if the table has changed. Raises LakeError if it cannot."""
     from deltalake import Schema
     from deltalake.exceptions import SchemaMismatchError
 
     changed = []
     for field in delta_columns(subject.columns):
-        place = present.get_field_index(field.name)
-        if place < 0 or _gets_fields(present.field(place).type, field.type):
+        index = present.get_field_index(field.name)
+        if index < 0 or _gets_fields(present.field(index).type, field.type):
             changed.append(field)
-        elif not _fits(field.type, present.field(place).type):
-            raise cannot_follow(name, subject, f"{field.name} was {present.field(place).type} and is {field.type} now.")
+        elif not _fits(field.type, present.field(index).type):
+            raise cannot_follow(name, subject, f"{field.name} was {present.field(index).type} and is {field.type} now.")
     if changed:
         try:
             table.alter.add_columns(Schema.from_arrow(pa.schema(changed)).fields)
@@ -72,7 +72,7 @@ def _widened(arrow: pa.DataType) -> pa.DataType:
 
 
 def _gets_fields(before: pa.DataType, after: pa.DataType) -> bool:
-    """True for a record within the record that has new fields, and the old ones as they were."""
+    """True for an inner record that gets new fields and whose old fields are unchanged."""
     if not pa.types.is_struct(before) or not pa.types.is_struct(after):
         return False
     old = {field.name: field.type for field in before}
@@ -84,7 +84,7 @@ def _gets_fields(before: pa.DataType, after: pa.DataType) -> bool:
 
 
 def _fits(value: pa.DataType, column: pa.DataType) -> bool:
-    """True if values of a type have a place in the column: it may have fields that the value has no more."""
+    """True if the column can hold values of the type. The column may have further fields, which values have lost."""
     if pa.types.is_struct(value) and pa.types.is_struct(column):
         known = {field.name: field.type for field in column}
         return all(field.name in known and _fits(field.type, known[field.name]) for field in value)
@@ -100,7 +100,7 @@ def _is_list(arrow: pa.DataType) -> bool:
 
 
 def _plain(arrow: pa.DataType) -> pa.DataType:
-    """Types that differ in memory alone."""
+    """The basic type, for types that differ in memory alone."""
     if pa.types.is_large_string(arrow) or pa.types.is_string_view(arrow):
         return pa.string()
     if pa.types.is_large_binary(arrow) or pa.types.is_binary_view(arrow):

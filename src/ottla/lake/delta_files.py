@@ -26,7 +26,7 @@ _STATISTICS = ("partition", "offset", "_partition", "_offset")
 
 @dataclass(frozen=True, slots=True)
 class DeltaFiles:
-    """The target of Delta tables. Partition columns are in the paths of files, and some of them not in the rows."""
+    """The target of Delta tables. Partition columns are in the paths of files, and not all of them in the rows."""
 
     location: str
     columns: pa.Schema
@@ -41,7 +41,7 @@ class DeltaFiles:
     def table_schema(self) -> pa.Schema:
         """The columns of the table."""
         computed = [pa.field(DAY_COLUMN, pa.date32()), pa.field(BUCKET_COLUMN, pa.int32())]
-        return pa.schema([*self.columns, *(each for each in computed if each.name in self.partition_by)])
+        return pa.schema([*self.columns, *(field for field in computed if field.name in self.partition_by)])
 
     def arrow_schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
         return self.columns if columns is None else pa.schema([self.columns.field(name) for name in columns])
@@ -57,16 +57,16 @@ class DeltaFiles:
         import pyarrow.parquet as pq
 
         files, root = self._files()
-        wanted = self.arrow_schema(columns)
+        schema = self.arrow_schema(columns)
         with files.open_input_file(f"{root}{file}") as source:
             parquet = pq.ParquetFile(source)
             present = set(parquet.schema_arrow.names)
-            rows = parquet.read(columns=[name for name in wanted.names if name in present])
+            rows = parquet.read(columns=[name for name in schema.names if name in present])
         arrays = [
             rows[field.name].cast(field.type) if field.name in present else pa.nulls(rows.num_rows, field.type)
-            for field in wanted
+            for field in schema
         ]
-        return pa.table(arrays, schema=wanted)
+        return pa.table(arrays, schema=schema)
 
     def write(self, rows: pa.Table) -> list[dict[str, Any]]:
         """Writes a file for each value of the partition columns. Returns what `AddAction` needs."""
@@ -92,13 +92,13 @@ class DeltaFiles:
         files.delete_file(f"{root}{path}")
 
     def _files(self) -> tuple[Any, str]:
-        """Where files are, and what stands before their paths."""
+        """The file system, and the prefix of the paths of files."""
         from pyarrow import fs
 
         if "://" in self.location:
             from deltalake.fs import DeltaStorageHandler
 
-            # The object store as the library sees it, with the same credentials and settings.
+            # The library's view of the object store, with the same credentials and settings.
             return fs.PyFileSystem(DeltaStorageHandler(self.location)), ""
         return fs.LocalFileSystem(), f"{self.location}/"
 

@@ -1,6 +1,6 @@
 """All tables of a properties file, kept current in one Spark session.
 
-The driver looks for topics from time to time. Each table has its turn when its commit interval has passed, or at once
+The driver lists the topics periodically. Each table has its turn when its commit interval has passed, or at once
 while it is behind. A table that fails for good is left out and reported; other failures (a broker, a catalog or an
 executor that is away) are retried with a growing pause.
 """
@@ -20,7 +20,7 @@ from ottla.lake.errors import LakeError
 from ottla.lake.pipeline import TablePipeline
 from ottla.lake.settings import LakeSettings, TableSettings, TopicSetting
 from ottla.lake.stores import TableStore
-from ottla.model.errors import KafkaError
+from ottla.model.errors import ErrorCode, KafkaError
 from ottla.spark.client import client_of
 from ottla.spark.options import client_settings
 from ottla.spark.source.loss import DataLost
@@ -38,6 +38,8 @@ _TOPICS_SECONDS = 30.0
 _IDLE_SECONDS = 0.2
 _PAUSE_SECONDS_MIN = 1.0
 _PAUSE_SECONDS_MAX = 30.0
+# The pause is at its maximum after five doublings. The factor for 1025 failures does not fit into a float.
+_DOUBLINGS_MAX = 5
 # Attempts of a step with `until_current`.
 _ATTEMPTS_ONCE = 5
 
@@ -48,15 +50,21 @@ def find_tables(settings: LakeSettings) -> dict[str, TableSettings]:
 
     async def find() -> Mapping[str, Mapping[str, str]]:
         names = [name for name in await client.admin.topics.names() if not name.startswith("__")]
-        asked = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
         keys = [TopicSetting.MODE, TopicSetting.PARTITION_BY]
-        answers = await client.admin.configs.describe(asked, keys=keys) if asked else {}
-        found: dict[str, Mapping[str, str]] = {}
+        answers = await client.admin.configs.describe(resources, keys=keys) if resources else {}
+        by_topic: dict[str, Mapping[str, str]] = {}
         for resource, entries in answers.items():
-            # A topic that was deleted meanwhile, or whose settings this user may not see.
-            known = () if isinstance(entries, KafkaError) else entries
-            found[resource.name] = {entry.name: entry.value for entry in known if entry.value}
-        return found
+            if not isinstance(entries, KafkaError):
+                by_topic[resource.name] = {entry.name: entry.value for entry in entries if entry.value}
+            elif entries.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                # This user may not read the configuration: the properties file alone decides.
+                by_topic[resource.name] = {}
+            elif entries.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                # Without its configuration, the topic would get a table of another mode.
+                raise KafkaError(entries.code, f"The configuration of topic {resource.name}: {entries.message}")
+            # Otherwise the topic was deleted, or this broker does not know the new topic yet: a later call finds it.
+        return by_topic
 
     configured = client.run(find())
     return {
@@ -65,7 +73,7 @@ def find_tables(settings: LakeSettings) -> dict[str, TableSettings]:
 
 
 def store_of(lake: LakeSettings, catalog: Catalog, table: TableSettings) -> TableStore:
-    """The tables of the format that a table has."""
+    """The store for the format of the table."""
     return DeltaStore(lake.catalog["warehouse"]) if table.format == "delta" else IcebergStore(catalog)
 
 
@@ -90,7 +98,8 @@ class _Turn:
     def postpone(self, now: float, problem: str) -> None:
         self.problem = problem
         self.failures += 1
-        self.due_at = now + min(_PAUSE_SECONDS_MAX, _PAUSE_SECONDS_MIN * 2 ** (self.failures - 1))
+        pause = _PAUSE_SECONDS_MIN * 2 ** min(self.failures - 1, _DOUBLINGS_MAX)
+        self.due_at = now + min(_PAUSE_SECONDS_MAX, pause)
 
 
 class LakeDriver:
@@ -109,7 +118,7 @@ class LakeDriver:
         self._stopping.set()
 
     def run(self, on_ready: Callable[[list[str]], None] | None = None, *, until_current: bool = False) -> None:
-        """Keeps tables current until `stop`, or until each of them has the records that were there.
+        """Keeps tables current until `stop`, or until every table has caught up with its topic (`until_current`).
 
         Raises LakeError if every table has failed for good.
         """
@@ -162,15 +171,15 @@ class LakeDriver:
             turn.pipeline.step()
         except (LakeError, DataLost) as error:
             self._leave_out(topic, str(error))
-        except Exception as error:  # noqa: BLE001 - Spark, catalogs and object stores raise whatever they like
+        except Exception as error:  # noqa: BLE001 - Spark, catalogs and object stores raise arbitrary errors
             turn.postpone(time.monotonic(), _first_line(error))
             log.warning("Topic %s waits %.0f s: %s", topic, turn.due_at - time.monotonic(), turn.problem)
         else:
             turn.advance(time.monotonic(), is_behind=turn.pipeline.lag > 0)
 
-    def _leave_out(self, topic: str, why: str) -> None:
-        log.error("Topic %s is left out: %s", topic, why)
-        self.failed[topic] = why
+    def _leave_out(self, topic: str, reason: str) -> None:
+        log.error("Topic %s is left out: %s", topic, reason)
+        self.failed[topic] = reason
         self._turns.pop(topic, None)
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong with a table, by what the pipeline does next."""
+"""The errors of tables, by the reaction of the pipeline."""
 
 from __future__ import annotations
 

@@ -30,13 +30,13 @@ RENAMED = "ottla.renamed"
 
 
 def evolve(table: IcebergTable, subject: SubjectSchema) -> None:
-    """Changes the columns of the table, if necessary. Raises LakeError if they cannot follow."""
+    """Changes the columns of the table to those of the subject, if necessary. Raises LakeError if it cannot."""
     from pyiceberg.exceptions import ValidationError
     from pyiceberg.io.pyarrow import _ConvertToIcebergWithoutIDs, visit_pyarrow
 
     present = table.table.schema()
     names = {field.name for field in present.fields}
-    # A column of each new name: a field may have had several names.
+    # One column for each new name: a field may have had several earlier names.
     renamed = {new: old for old, new in subject.aliases.items() if old in names and new not in names}
     known = known_names(table.renamed(), subject)
     transaction = table.table.transaction()
@@ -59,14 +59,16 @@ def evolve(table: IcebergTable, subject: SubjectSchema) -> None:
 
 
 def known_names(before: Mapping[str, str], subject: SubjectSchema) -> dict[str, str]:
-    """Columns by earlier names, which stay known: records of older schemas may come at any time."""
+    """Columns by their earlier names. No name is ever dropped: records of older schemas may come at any time."""
     aliases = subject.aliases
     return {old: aliases.get(new, new) for old, new in before.items()} | dict(aliases)
 
 
-def cannot_follow(table: str, subject: SubjectSchema, why: str) -> LakeError:
+def cannot_follow(table: str, subject: SubjectSchema, reason: str) -> LakeError:
     registered = subject.registered
-    return LakeError(f"Table {table} cannot follow version {registered.version} of subject {registered.subject}: {why}")
+    return LakeError(
+        f"Table {table} cannot follow version {registered.version} of subject {registered.subject}: {reason}"
+    )
 
 
 def typed_shape(table: LakeTable, subject: SubjectSchema, *, topic: str, registry: Mapping[str, str]) -> TypedShape:

@@ -1,6 +1,6 @@
 """Data files of a table, written in executors.
 
-A file is complete before the driver hears of it. Files of lost and repeated tasks belong to no snapshot.
+A file is complete before its task reports it to the driver. Files of lost and repeated tasks belong to no snapshot.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ FILE_BYTES = 128 * 1024 * 1024
 
 
 class RowTarget(Protocol):
-    """A table as tasks see it: a small value that travels to executors."""
+    """The part of a table that tasks need: a small value that is sent to executors."""
 
     def arrow_schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
         """The columns of rows that are read and written."""
         ...
 
     def write(self, rows: pa.Table) -> list[Any]:
-        """Writes rows; returns what the commit needs to know of each file."""
+        """Writes rows; returns the descriptions of the files for the commit."""
         ...
 
     def read(self, file: Any, columns: Sequence[str] | None = None) -> pa.Table:
@@ -58,7 +58,7 @@ class IcebergFiles(TableFiles):
         return path
 
     def received(self, files: list[DataFile]) -> list[DataFile]:
-        # Their partition spec is not part of what is pickled.
+        # Pickled files lack their partition spec.
         for file in files:
             file.spec_id = self.metadata.default_spec_id
         return files

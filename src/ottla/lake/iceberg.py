@@ -2,8 +2,8 @@
 
 A batch is one snapshot. It is sent only while the table has the position that the batch was planned on, and asserts the
 snapshot with that position, so of two pipelines that write the same offsets one fails. After a failure, or without an
-answer, the table itself says what has happened: the commit is there, or the position is unchanged and the commit may be
-repeated, or another pipeline was faster.
+answer, the table itself shows the outcome: the commit is there, or the position is unchanged and the commit may be
+repeated, or another pipeline has moved the position.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ __all__ = ["IcebergTable"]
 log = logging.getLogger(__name__)
 
 _COMMIT_ATTEMPTS = 5
-# The library repeats a failed append on the newest snapshot by itself, without a look at our offsets.
+# The library repeats a failed append on the newest snapshot by itself, without checking the position.
 _LIBRARY_RETRIES = "commit.retry.num-retries"
 
 
 class IcebergTable:
-    """A table of a catalog. Only `refresh` and `commit` see what other writers do."""
+    """A table of a catalog. Only `refresh` and `commit` see changes of other writers."""
 
     def __init__(self, catalog: Catalog, identifier: tuple[str, ...]) -> None:
         self._catalog = catalog
@@ -63,8 +63,8 @@ class IcebergTable:
         return IcebergFiles(table.metadata, dict(table.io.properties))
 
     def renamed(self) -> dict[str, str]:
-        found: dict[str, str] = json.loads(self._table.properties.get(RENAMED, "{}"))
-        return found
+        names: dict[str, str] = json.loads(self._table.properties.get(RENAMED, "{}"))
+        return names
 
     def buckets(self) -> int:
         from pyiceberg.transforms import BucketTransform
@@ -80,11 +80,11 @@ class IcebergTable:
         return count
 
     def files_by_bucket(self) -> dict[int, list[FileScanTask]]:
-        found: dict[int, list[FileScanTask]] = {}
+        tasks_by_bucket: dict[int, list[FileScanTask]] = {}
         for task in self._table.scan().plan_files():
             # The bucket of the key is the only field of the partition.
-            found.setdefault(task.file.partition[0], []).append(task)
-        return found
+            tasks_by_bucket.setdefault(task.file.partition[0], []).append(task)
+        return tasks_by_bucket
 
     def files_at(self, paths: Sequence[str]) -> list[DataFile]:
         wanted = set(paths)
@@ -94,22 +94,22 @@ class IcebergTable:
         import pyarrow as pa
         from pyiceberg.expressions import And, GreaterThanOrEqual, LessThan
 
-        wanted = And(GreaterThanOrEqual("offset", first), LessThan("offset", end))
+        row_filter = And(GreaterThanOrEqual("offset", first), LessThan("offset", end))
         earlier = self._files_of_earlier_topic()
-        scan = self._table.scan(row_filter=wanted, selected_fields=("partition", "offset"))
+        scan = self._table.scan(row_filter=row_filter, selected_fields=("partition", "offset"))
         if not earlier:
             return scan.to_arrow()
         files, columns = TableFiles.of(self._table), ("partition", "offset")
         tasks = [task for task in scan.plan_files() if task.file.file_path not in earlier]
-        rows = [files.read(task, columns, row_filter=wanted) for task in tasks]
+        rows = [files.read(task, columns, row_filter=row_filter) for task in tasks]
         return pa.concat_tables(rows) if rows else files.arrow_schema(columns).empty_table()
 
     def _files_of_earlier_topic(self) -> set[str]:
-        """Files with the records of a topic of the same name that was deleted: their offsets are other records."""
+        """Files with records of a deleted topic of the same name, whose offsets mean other records."""
         position = self.position()
         for snapshot in ancestors(self._table) if position is not None else ():
-            found = Position.from_properties(summary_of(snapshot))
-            if found is not None and position is not None and found.topic_id != position.topic_id:
+            earlier = Position.from_properties(summary_of(snapshot))
+            if earlier is not None and position is not None and earlier.topic_id != position.topic_id:
                 scan = self._table.scan(snapshot_id=snapshot.snapshot_id)
                 return {task.file.file_path for task in scan.plan_files()}
         return set()
@@ -123,7 +123,7 @@ class IcebergTable:
         commit_id: str,
         removed: Sequence[DataFile] = (),
     ) -> None:
-        """Adds files and moves the position, in one snapshot. Raises Overtaken, or why the outcome is not known."""
+        """Adds files and moves the position, in one snapshot. Raises Overtaken, or an error of unknown outcome."""
         for attempt in range(_COMMIT_ATTEMPTS):
             # A refresh since the batch was planned may have brought a snapshot of another pipeline. The catalog would
             # accept this batch on top of it.
@@ -136,7 +136,7 @@ class IcebergTable:
                 if self._has_commit(commit_id):
                     return
                 self._require_position(expected, added)
-                # A commit that leaves the position as it is cannot tell by it that another pipeline was faster.
+                # If the commit leaves the position unchanged, the position cannot show a commit of another pipeline.
                 is_last = attempt == _COMMIT_ATTEMPTS - 1 or after == expected
                 if is_last or (removed and not self._has_files(removed)):
                     raise
@@ -144,7 +144,7 @@ class IcebergTable:
                 return
 
     def replace(self, added: Sequence[DataFile], removed: Sequence[DataFile], *, commit_id: str) -> None:
-        """Exchanges files for others with the same rows; the position stays. Raises Overtaken, and what failed."""
+        """Replaces files by files with the same rows; the position stays. Raises Overtaken, or the last error."""
         for attempt in range(_COMMIT_ATTEMPTS):
             position = self.position()
             assert position is not None, "a table with files has a position"
@@ -177,7 +177,7 @@ class IcebergTable:
         transaction.commit_transaction()
 
     def _require_position(self, expected: Position | None, added: Sequence[DataFile]) -> None:
-        """Raises Overtaken, and deletes the files of the batch, if the table stands elsewhere."""
+        """Raises Overtaken, and deletes the files of the batch, if the table has another position."""
         if self.position() != expected:
             self._delete(added)
             raise Overtaken(f"Another pipeline writes to table {self.name}.")
@@ -190,7 +190,7 @@ class IcebergTable:
         return all(file.file_path in present for file in files)
 
     def _delete(self, files: Sequence[DataFile]) -> None:
-        """Deletes files that no snapshot has, as far as that is possible."""
+        """Deletes files that no snapshot has. A failed deletion is logged."""
         for file in files:
             try:
                 self._table.io.delete(file.file_path)

@@ -43,7 +43,7 @@ class Compacted:
 def compact(
     spark: SparkSession, table: IcebergTable, *, files_min: int = 2, small_bytes: int = SMALL_FILE_BYTES
 ) -> Compacted:
-    """Merges the small files of each partition that has at least so many of them."""
+    """Merges the small files of each partition that has at least `files_min` of them."""
     table.refresh()
     groups = _groups(list(table.table.scan().plan_files()), files_min, small_bytes)
     if not groups:
@@ -104,7 +104,7 @@ def _merge_groups(
 
 
 def expire(table: IcebergTable, *, older_than_ms: int, keep: int = 1) -> tuple[int, int]:
-    """Removes snapshots that are older, except the newest ones, and the files that only they had.
+    """Removes older snapshots, except the `keep` newest ones, and the files that no other snapshot has.
 
     Returns the number of snapshots and files. A reader of a removed snapshot fails.
     """
@@ -119,10 +119,10 @@ def expire(table: IcebergTable, *, older_than_ms: int, keep: int = 1) -> tuple[i
     ]
     if not old:
         return 0, 0
-    gone = {snapshot.snapshot_id for snapshot in old}
-    kept = _files(table, [snapshot for snapshot in snapshots if snapshot.snapshot_id not in gone])
+    expired_ids = {snapshot.snapshot_id for snapshot in old}
+    kept = _files(table, [snapshot for snapshot in snapshots if snapshot.snapshot_id not in expired_ids])
     unused = _files(table, old) - kept
-    table.table.maintenance.expire_snapshots().by_ids(sorted(gone)).commit()
+    table.table.maintenance.expire_snapshots().by_ids(sorted(expired_ids)).commit()
     # The files go last: after a crash they are orphans, while the other order would lose rows of a living snapshot.
     return len(old), sum(_delete(table, path) for path in sorted(unused))
 
@@ -130,17 +130,17 @@ def expire(table: IcebergTable, *, older_than_ms: int, keep: int = 1) -> tuple[i
 def _files(table: IcebergTable, snapshots: Sequence[Any]) -> set[str]:
     """The paths of all files that the snapshots need: lists, manifests, data."""
     io = table.table.io
-    found: set[str] = set()
+    paths: set[str] = set()
     seen: set[str] = set()
     for snapshot in snapshots:
-        found.add(snapshot.manifest_list)
+        paths.add(snapshot.manifest_list)
         for manifest in snapshot.manifests(io):
             if manifest.manifest_path in seen:
                 continue
             seen.add(manifest.manifest_path)
-            found.add(manifest.manifest_path)
-            found |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(io, discard_deleted=True)}
-    return found
+            paths.add(manifest.manifest_path)
+            paths |= {entry.data_file.file_path for entry in manifest.fetch_manifest_entry(io, discard_deleted=True)}
+    return paths
 
 
 def remove_orphans(table: IcebergTable, *, older_than_ms: int) -> int:
@@ -154,29 +154,30 @@ def remove_orphans(table: IcebergTable, *, older_than_ms: int) -> int:
     location = table.table.location()
     files, path = fs.FileSystem.from_uri(location) if "://" in location else (fs.LocalFileSystem(), location)
     before_s = time.time() - older_than_ms / 1000
-    known = {_path(name) for name in _files(table, table.table.snapshots())}
-    found = [
+    # The paths of a file system differ from those of the table: Azure leaves out the account, HDFS the host. File names
+    # are compared instead. They contain a UUID; an orphan with the name of a live file would only remain.
+    known = {_name(file) for file in _files(table, table.table.snapshots())}
+    listed = [
         info
         for folder in ("data", "metadata")
         for info in files.get_file_info(fs.FileSelector(f"{path}/{folder}", recursive=True, allow_not_found=True))
     ]
     orphans = [
         info.path
-        for info in found
+        for info in listed
         if info.type == fs.FileType.File
         and info.path.endswith((".parquet", ".avro"))
         and info.mtime is not None
         and info.mtime.timestamp() < before_s
-        and _path(info.path) not in known
+        and _name(info.path) not in known
     ]
     for orphan in orphans:
         files.delete_file(orphan)
     return len(orphans)
 
 
-def _path(name: str) -> str:
-    """A path without scheme, as file systems list it."""
-    return name.partition("://")[2] or name.removeprefix("file:")
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def _delete(table: IcebergTable, path: str) -> bool:

@@ -23,7 +23,7 @@ def partition_spec(fields: Sequence[str], schema: Schema) -> PartitionSpec:
     from pyiceberg.partitioning import PARTITION_FIELD_ID_START, PartitionField, PartitionSpec
     from pyiceberg.transforms import parse_transform
 
-    made = []
+    partition_fields = []
     names = [field.name for field in schema.fields]
     for number, text in enumerate(fields):
         match = _FIELD.fullmatch(text)
@@ -48,9 +48,9 @@ def partition_spec(fields: Sequence[str], schema: Schema) -> PartitionSpec:
         if not transform.can_transform(field.field_type):
             raise LakeError(f"partition.by has {text!r}, but {column} is a {field.field_type}.")
         name = column.replace(".", "_") + ("" if kind == "identity" else "_" + kind.partition("[")[0])
-        made.append(
+        partition_fields.append(
             PartitionField(
                 source_id=field.field_id, field_id=PARTITION_FIELD_ID_START + number, transform=transform, name=name
             )
         )
-    return PartitionSpec(*made)
+    return PartitionSpec(*partition_fields)

@@ -1,4 +1,4 @@
-"""A topic and its table: one step lands the records that are new."""
+"""A topic and its table: each step writes the new records to the table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ottla.lake.columns import DEAD_LETTER_SCHEMA, RAW_SCHEMA
 from ottla.lake.errors import LakeError, Overtaken
 from ottla.lake.evolution import typed_shape
-from ottla.lake.planning import PlannedBatch, offsets_of_topic, plan_batch
+from ottla.lake.planning import PlannedBatch, offsets_of_topic, plan_batch, start_of_new_table
 from ottla.lake.shapes import RawShape, RowShape
 from ottla.lake.stores import LakeTable, NewTable, TableStore
 from ottla.lake.subjects import SubjectSchema, subject_schema
@@ -34,7 +34,7 @@ _EXPIRY_SECONDS = 60.0
 
 
 class TablePipeline:
-    """Keeps one table current. All of its state is in the table: a new pipeline continues where the last one ended."""
+    """Keeps one table current. All its state is in the table: a new pipeline continues from the table's position."""
 
     def __init__(self, spark: SparkSession, store: TableStore, lake: LakeSettings, settings: TableSettings) -> None:
         if settings.mode.is_upsert and settings.partition_by:
@@ -51,15 +51,17 @@ class TablePipeline:
         self._table: LakeTable | None = None
         self._dead: LakeTable | None = None
         self._expire_at = 0.0
+        # The end of the topic at the first step. A new table may have to wait for its schema meanwhile.
+        self._latest: Position | None = None
 
     def step(self) -> int:
-        """Lands one batch and returns the number of its records. Raises what prevented it; it may be repeated."""
+        """Lands one batch and returns the number of its records. A step that has raised an error may be repeated."""
         before = self._position()
-        batch = plan_batch(self._options, self.settings, before, tasks=self._spark.sparkContext.defaultParallelism)
+        batch = self._next_batch(before)
         self.lag = 0 if batch is None else batch.lag
         if batch is None:
             return 0
-        # Records of the batch were written before this look at the registry, which therefore knows their schemas.
+        # The registry is read after the records of the batch were written, so it has their schemas.
         subject = subject_schema(self._lake.registry, self.settings.subject) if self.settings.mode.is_typed else None
         table = self._opened(subject, batch)
         table.refresh()
@@ -82,6 +84,20 @@ class TablePipeline:
             self._maintain(table)
         return written.records
 
+    def _next_batch(self, before: Position | None) -> PlannedBatch | None:
+        start = self._start_of_new_table() if before is None else before
+        batch = plan_batch(self._options, self.settings, start, tasks=self._spark.sparkContext.defaultParallelism)
+        if batch is None and before is None and start is not None:
+            # A batch without records stores the start in the table. Another driver would begin at a later offset.
+            return PlannedBatch((), start, lag=0)
+        return batch
+
+    def _start_of_new_table(self) -> Position | None:
+        """None for the beginning of the topic."""
+        if self.settings.starts_at == "latest":
+            self._latest = start_of_new_table(self._options, self.settings.topic, self._latest)
+        return self._latest
+
     def _maintain(self, table: LakeTable) -> None:
         """Compaction and expiry. Landed records do not depend on it."""
         with_expiry = time.monotonic() >= self._expire_at
@@ -101,14 +117,16 @@ class TablePipeline:
         return self._table.position()
 
     def _write(self, table: LakeTable, shape: RowShape, before: Position | None, batch: PlannedBatch) -> WrittenBatch:
+        if not batch.work:
+            return WrittenBatch()
         job = LandingJob(self._options, batch.work, shape, table.target(), self._dead_letters(before, batch))
         if not self.settings.mode.is_upsert:
             return write_records(self._spark, job)
         return upsert_records(self._spark, job, buckets=table.buckets(), existing=table.files_by_bucket())
 
     def _commit(self, table: LakeTable, before: Position | None, batch: PlannedBatch, written: WrittenBatch) -> None:
-        # Each of the two tables has a position of its own. Dead letters come first: a repetition leaves out those that
-        # are there, while records behind the position of the table would never come again.
+        # Each of the two tables has its own position. Dead letters are committed first: a repeated batch skips those
+        # that are already there, while records before the position of the table would never be read again.
         commit_id = str(uuid.uuid4())
         if written.dead:
             assert self._dead is not None
@@ -120,17 +138,16 @@ class TablePipeline:
     def _dead_letters(self, before: Position | None, batch: PlannedBatch) -> DeadLetters | None:
         if self.settings.mode.value == "raw":
             return None
-        if self._dead is None:
-            *namespace, name = self.settings.identifier
-            dead = NewTable(
-                identifier=(*namespace, f"{name}_dead_letters"),
-                columns=DEAD_LETTER_SCHEMA,
-                topic=self.settings.topic,
-                topic_id=batch.after.topic_id,
-                mode="dead-letters",
-            )
-            self._dead = self._store.open_or_create(dead)
-        self._dead.refresh()
+        *namespace, name = self.settings.identifier
+        dead = NewTable(
+            identifier=(*namespace, f"{name}_dead_letters"),
+            columns=DEAD_LETTER_SCHEMA,
+            topic=self.settings.topic,
+            topic_id=batch.after.topic_id,
+            mode="dead-letters",
+        )
+        # Opened for every batch: users drop the table after they have dealt with its dead letters.
+        self._dead = self._store.open_or_create(dead)
         return DeadLetters(self._dead.target(), _known_offsets(self._dead, before, batch.after))
 
     def _opened(self, subject: SubjectSchema | None, batch: PlannedBatch) -> LakeTable:
@@ -153,8 +170,8 @@ class TablePipeline:
 def _known_offsets(dead: LakeTable, before: Position | None, after: Position) -> Mapping[int, frozenset[int]]:
     """The records of a batch, by partition and offset, that are dead letters already.
 
-    The position alone does not tell: a record that was good may be bad in the repetition. The table of dead letters may
-    be older than the table, because whoever drops one need not drop the other.
+    The position alone is not enough: a good record may become a dead letter when the batch is repeated. The table of
+    dead letters may be older than the table, because the two tables can be dropped separately.
     """
     begins = offsets_of_topic(before, after.topic_id)
     ends = offsets_of_topic(dead.position(), after.topic_id)
@@ -168,11 +185,11 @@ def _known_offsets(dead: LakeTable, before: Position | None, after: Position) ->
     rows = dead.places(
         min(offsets.start for offsets in repeated.values()), max(offsets.stop for offsets in repeated.values())
     )
-    found: dict[int, set[int]] = {partition: set() for partition in repeated}
+    known: dict[int, set[int]] = {partition: set() for partition in repeated}
     for partition, offset in zip(rows["partition"].to_pylist(), rows["offset"].to_pylist(), strict=True):
         if offset in repeated.get(partition, ()):
-            found[partition].add(offset)
-    return {partition: frozenset(offsets) for partition, offsets in found.items()}
+            known[partition].add(offset)
+    return {partition: frozenset(offsets) for partition, offsets in known.items()}
 
 
 def _later(position: Position | None, after: Position) -> Position:

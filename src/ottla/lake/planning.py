@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from ottla.lake.errors import LakeError
 from ottla.model.ids import TopicPartition
-from ottla.spark.options import EARLIEST, LATEST, Point, SourceOptions
+from ottla.spark.options import EARLIEST, Point, SourceOptions
 from ottla.spark.source.limits import Lag, limit_offsets
 from ottla.spark.source.planner import Planner, Topics
 from ottla.spark.source.ranges import Range, ranges
@@ -17,9 +17,9 @@ from ottla.spark.tables import Position
 if TYPE_CHECKING:
     from ottla.lake.settings import TableSettings
 
-__all__ = ["PlannedBatch", "offsets_of_topic", "plan_batch"]
+__all__ = ["PlannedBatch", "offsets_of_topic", "plan_batch", "start_of_new_table"]
 
-# Records for which another task is worth it.
+# The number of records that justifies another task.
 _TASK_RECORDS = 20_000
 
 
@@ -29,13 +29,13 @@ class PlannedBatch:
     """The ranges of each task."""
     after: Position
     lag: int
-    """Offsets that the topic has behind this batch."""
+    """The number of offsets that follow this batch in the topic."""
 
 
 def plan_batch(
     options: SourceOptions, settings: TableSettings, position: Position | None, *, tasks: int
 ) -> PlannedBatch | None:
-    """The batch behind the position; None if there is no new record. Raises LakeError and DataLost."""
+    """The batch after the position; None if there is no new record. Raises LakeError and DataLost."""
     planner = Planner(options)
     topics = planner.existing_topics()
     topic_id = topics.ids[settings.topic]
@@ -47,8 +47,24 @@ def plan_batch(
     return planner.patiently(lambda: _between(planner, settings, topics, position, tasks))
 
 
+def start_of_new_table(options: SourceOptions, topic: str, known: Position | None) -> Position:
+    """The start of a new table: the end of the topic when it is looked for first. `known` is the former result.
+
+    All records of a topic that was deleted and made again since then are later than the start. Raises KafkaError if the
+    topic does not exist.
+    """
+    planner = Planner(options)
+    topics = planner.existing_topics()
+    topic_id = topics.ids[topic]
+    if known is not None and not _is_of_earlier_topic(known, topic_id):
+        return known
+    find = planner.latest if known is None else planner.earliest
+    offsets = planner.patiently(lambda: find(topics.partitions))
+    return Position(topic, topic_id, {partition.partition: offset for partition, offset in offsets.items()})
+
+
 def offsets_of_topic(position: Position | None, topic_id: str) -> Mapping[int, int]:
-    """The offsets of the position; none if they are those of an earlier topic of the same name."""
+    """The offsets of the position; empty if the position is of an earlier topic of the same name."""
     return {} if position is None or _is_of_earlier_topic(position, topic_id) else position.offsets
 
 
@@ -62,9 +78,8 @@ def _between(
 ) -> PlannedBatch | None:
     known = {} if position is None else dict(position.offsets)
     new = [partition for partition in topics.partitions if partition.partition not in known]
-    first = LATEST if settings.starts_at == "latest" and position is None else EARLIEST
     begins = {partition: known[partition.partition] for partition in topics.partitions if partition not in set(new)}
-    begins |= planner.resolve(Point(everywhere=first), new)
+    begins |= planner.resolve(Point(everywhere=EARLIEST), new)
     ends = planner.latest(topics.partitions)
     _check_ends(planner, settings, begins, ends)
     lags = {partition: Lag(begins[partition], end) for partition, end in ends.items() if end > begins[partition]}
@@ -85,7 +100,7 @@ def _between(
 
 
 def _shared(pieces: Sequence[Range], tasks: int) -> tuple[tuple[Range, ...], ...]:
-    """The ranges in so many shares of about the same size, each in the order of the topic."""
+    """The ranges in at most `tasks` shares of about the same size, each share in the order of the topic."""
     shares: list[list[Range]] = [[] for _ in range(min(tasks, len(pieces)))]
     sizes = [0] * len(shares)
     for piece in sorted(pieces, key=lambda piece: piece.start - piece.end):
@@ -115,7 +130,7 @@ def _check_ends(
     begins: dict[TopicPartition, int],
     ends: dict[TopicPartition, int],
 ) -> None:
-    """A log that ends before the position has lost records (unclean election): the table has rows it lacks."""
+    """A log that ends before the position has lost records (unclean election), but the table still has their rows."""
     behind = {partition: begins[partition] for partition, end in ends.items() if end < begins[partition]}
     for partition, end in planner.cut_off(behind).items() if behind else ():
         raise LakeError(

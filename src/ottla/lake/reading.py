@@ -30,7 +30,7 @@ def table_frame(spark: SparkSession, name: str, properties: Mapping[str, str]) -
     tasks = list(table.scan().plan_files())
     if any(task.delete_files for task in tasks):
         raise LakeError(f"Another tool has deleted rows of table {name} beside its files; read it with that tool.")
-    # A setting of the session: a schema without ids is read by names as before.
+    # A setting of the whole session. It does not affect schemas without ids, which are read by names.
     spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
     schema = _spark_type(table.schema().as_struct())
     return _files(spark, [task.file.file_path for task in tasks], schema)
@@ -87,7 +87,7 @@ def _spark_type(iceberg: Any) -> Any:
         (of.BinaryType, spark.BinaryType),
         (of.FixedType, spark.BinaryType),
     ]
-    for kind, found in plain:
-        if isinstance(iceberg, kind):
-            return found()
+    for iceberg_class, spark_class in plain:
+        if isinstance(iceberg, iceberg_class):
+            return spark_class()
     raise LakeError(f"Spark has no type for a column of {iceberg}.")

@@ -1,8 +1,8 @@
 """The settings of lake tables, from a properties file and from the topics themselves.
 
-A key of a table (`mode`) holds for every topic, `topic.NAME.mode` for one topic. Between the two stands the topic's own
-configuration (`ottla.lake.mode`), which any administrator of the topic can set. A misspelt key is refused with a
-suggestion.
+A key of a table (`mode`) applies to every topic, and `topic.NAME.mode` to one topic. The topic's own configuration
+(`ottla.lake.mode`), which any administrator of the topic can set, overrides the first and is overridden by the second.
+A misspelt key is refused with a suggestion.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def read_settings(properties: Mapping[str, str]) -> LakeSettings:
             re.compile(pattern)
         except re.error as error:
             raise LakeError(f"topics has {pattern!r}, which is neither a name nor a pattern: {error}.") from None
-    # A wrong value is found now, and not with the first topic.
+    # Reports a wrong value now, and not with the first topic.
     settings.table("topic", {})
     for key in properties:
         if key.startswith("topic."):
@@ -153,23 +153,23 @@ def catalog_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
     Raises LakeError.
     """
-    given = {key.removeprefix("catalog."): value for key, value in properties.items() if key.startswith("catalog.")}
+    catalog = {key.removeprefix("catalog."): value for key, value in properties.items() if key.startswith("catalog.")}
     warehouse = properties.get("warehouse")
     if not warehouse:
         raise LakeError("warehouse is missing: set it to a directory, or s3://bucket/path.")
     if "://" not in warehouse:
         warehouse = str(Path(warehouse).absolute())
-    given.setdefault("type", "rest" if given.get("uri", "").startswith("http") else "sql")
-    given.setdefault("warehouse", warehouse)
-    if given["type"] == "sql" and "uri" not in given:
+    catalog.setdefault("type", "rest" if catalog.get("uri", "").startswith("http") else "sql")
+    catalog.setdefault("warehouse", warehouse)
+    if catalog["type"] == "sql" and "uri" not in catalog:
         if "://" not in warehouse:
-            given["uri"] = f"sqlite:///{warehouse}/catalog.db"
+            catalog["uri"] = f"sqlite:///{warehouse}/catalog.db"
         elif _has_iceberg_tables(properties):
             raise LakeError("A warehouse in an object store needs a catalog: set catalog.uri, and catalog.type = rest.")
         else:
-            # It stays empty: a Delta table is a directory.
-            given["uri"] = "sqlite:///:memory:"
-    return given
+            # This catalog stays empty: a Delta table is a directory.
+            catalog["uri"] = "sqlite:///:memory:"
+    return catalog
 
 
 def _has_iceberg_tables(properties: Mapping[str, str]) -> bool:

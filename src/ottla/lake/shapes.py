@@ -1,4 +1,4 @@
-"""From records to rows, in executors: what a mode makes of a batch of the source."""
+"""Converts records to rows, in executors. The shape of the rows depends on the mode of the table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from ottla.lake.columns import META_SCHEMA, dead_letter_rows, meta_columns, raw_rows
 from ottla.lake.values import fitting_value
 from ottla.serdes.protocol import SerializationError
-from ottla.serdes.registry_client import RegistryClientError, SchemaText, registry_client
+from ottla.serdes.registry_client import SchemaText, is_registry_failure, registry_client
 from ottla.spark.registry_values import message_value
 
 __all__ = ["RawShape", "RowShape", "TypedShape"]
@@ -63,20 +63,19 @@ class TypedShape:
 
     def split(self, records: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch | None]:
         decode = _decoder(self.registry, self.latest)
-        wanted = pa.struct([each for each in self.columns if each.name not in META_SCHEMA.names])
+        value_type = pa.struct([column for column in self.columns if column.name not in META_SCHEMA.names])
         values: list[Any] = []
         problems: dict[int, str] = {}
         for number, data in enumerate(records.column("value").to_pylist()):
             try:
-                values.append(None if data is None else self._fitted(decode(self.topic, data), wanted))
+                values.append(None if data is None else self._fitted(decode(self.topic, data), value_type))
             except (SerializationError, *_DOES_NOT_FIT) as error:
-                cause = error.__cause__
-                if isinstance(cause, RegistryClientError) and cause.status != 404:
-                    # The registry is away, which says nothing about the record: the batch is repeated.
+                if is_registry_failure(error):
+                    # The record may be good, so the batch is repeated. The request may be for a data key of a rule.
                     raise
                 values.append(None)
                 problems[number] = str(error) or type(error).__name__
-        columns = self._as_columns(values, wanted, problems)
+        columns = self._as_columns(values, value_type, problems)
         rows = self._rows(records, columns)
         if not problems:
             return rows, None
@@ -84,55 +83,55 @@ class TypedShape:
         good = pa.array(number not in problems for number in range(records.num_rows))
         return rows.filter(good), dead_letter_rows(records.take(pa.array(bad)), [problems[number] for number in bad])
 
-    def _fitted(self, value: Any, wanted: pa.StructType) -> Any:
+    def _fitted(self, value: Any, value_type: pa.StructType) -> Any:
         if not self.is_record:
             value = {VALUE: value}
         elif self.renamed:
             # An earlier name may be that of a new field by now: a record that has both has two fields.
             names = {name: self.renamed.get(name, name) for name in value}
-            value = {name if names[name] in value else names[name]: each for name, each in value.items()}
-        return fitting_value(value, wanted)
+            value = {name if names[name] in value else names[name]: content for name, content in value.items()}
+        return fitting_value(value, value_type)
 
-    def _as_columns(self, values: list[Any], wanted: pa.StructType, problems: dict[int, str]) -> pa.StructArray:
+    def _as_columns(self, values: list[Any], value_type: pa.StructType, problems: dict[int, str]) -> pa.StructArray:
         try:
-            return pa.array(values, type=wanted)
+            return pa.array(values, type=value_type)
         except _DOES_NOT_FIT:
-            # A value that Arrow refuses, such as a number that is too large: each is tried alone.
+            # Arrow refuses a value, such as a number that is too large: every value is tried alone.
             for number, value in enumerate(values):
                 try:
-                    pa.array([value], type=wanted)
+                    pa.array([value], type=value_type)
                 except _DOES_NOT_FIT as error:
                     problems[number] = str(error)
                     values[number] = None
-            return pa.array(values, type=wanted)
+            return pa.array(values, type=value_type)
 
     def _rows(self, records: pa.RecordBatch, columns: pa.StructArray) -> pa.RecordBatch:
         # `flatten` applies the nulls of tombstones to the columns.
-        decoded = dict(zip([each.name for each in columns.type], columns.flatten(), strict=True))
+        decoded = dict(zip([column.name for column in columns.type], columns.flatten(), strict=True))
         everything = {**meta_columns(records), **decoded}
-        arrays = [everything[each.name].cast(each.type) for each in self.columns]
+        arrays = [everything[column.name].cast(column.type) for column in self.columns]
         return pa.RecordBatch.from_arrays(arrays, schema=self.columns)
 
 
 @functools.lru_cache(maxsize=64)
 def _decoder(settings: tuple[tuple[str, str], ...], latest: SchemaText) -> Any:
-    """One for each worker process: it keeps the schemas that it has seen."""
+    """The decoder of a worker process, which caches schemas."""
     if latest.schema_type == "AVRO":
         from ottla.serdes.avro import AvroDeserializer
 
-        made: Any = AvroDeserializer()
+        deserializer: Any = AvroDeserializer()
     elif latest.schema_type == "PROTOBUF":
         from ottla.serdes.protobuf import ProtobufDeserializer
 
-        made = ProtobufDeserializer()
+        deserializer = ProtobufDeserializer()
     else:
         from ottla.serdes.json_schema import JsonSchemaDeserializer
 
-        made = JsonSchemaDeserializer()
-    made.configure(dict(settings), is_key=False)
+        deserializer = JsonSchemaDeserializer()
+    deserializer.configure(dict(settings), is_key=False)
     if latest.schema_type != "PROTOBUF":
-        return made.deserialize
-    return functools.partial(_message_fields, made.deserialize, _first_message(settings, latest))
+        return deserializer.deserialize
+    return functools.partial(_message_fields, deserializer.deserialize, _first_message(settings, latest))
 
 
 def _first_message(settings: tuple[tuple[str, str], ...], latest: SchemaText) -> str:

@@ -44,9 +44,9 @@ def table_states(settings: LakeSettings) -> list[TableState]:
 def _state(lake: LakeSettings, catalog: Any, settings: TableSettings) -> TableState:
     position, rows, files, snapshots = None, 0, 0, 0
     if settings.format == "delta":
-        found = DeltaLakeTable.find(DeltaStore(lake.catalog["warehouse"]).location(settings.identifier))
-        if found is not None:
-            position, delta = found.position(), found.table
+        delta_table = DeltaLakeTable.find(DeltaStore(lake.catalog["warehouse"]).location(settings.identifier))
+        if delta_table is not None:
+            position, delta = delta_table.position(), delta_table.table
             rows, files, snapshots = delta.count(), len(delta.file_uris()), delta.version() + 1
     elif catalog.table_exists(settings.identifier):
         table = IcebergTable(catalog, settings.identifier)

@@ -1,4 +1,4 @@
-"""What a pipeline needs of a format of tables: Iceberg (`iceberg`, `catalogs`) and Delta (`delta`) have it."""
+"""The interfaces of table formats for pipelines. Iceberg (`iceberg`, `catalogs`) and Delta (`delta`) implement them."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class NewTable:
     mode: str = "raw"
     partition_by: Sequence[str] = ()
     buckets: int = 0
-    """Partitions by the key, for a table with a row for each key; 0 for others."""
+    """The number of partitions by the key, for a table with a row for each key; 0 for other tables."""
 
 
 class LakeTable(Protocol):
-    """A table as it was at the last `refresh`. Only `refresh` and `commit` see what other writers do."""
+    """A table as it was at the last `refresh`. Only `refresh` and `commit` see changes of other writers."""
 
     @property
     def name(self) -> str: ...
@@ -52,19 +52,19 @@ class LakeTable(Protocol):
         ...
 
     def buckets(self) -> int:
-        """The number of buckets that the table was made with, whatever the settings say now. Raises LakeError."""
+        """The number of buckets at the creation of the table, which later settings do not change. Raises LakeError."""
         ...
 
     def files_by_bucket(self) -> Mapping[int, Sequence[Any]]:
-        """The files of each bucket, as `RowTarget.read` wants them."""
+        """The files of each bucket, as `RowTarget.read` takes them."""
         ...
 
     def files_at(self, paths: Sequence[str]) -> Sequence[Any]:
-        """Files of the table as `commit` wants those that are removed."""
+        """The files at these paths, as `commit` takes removed files."""
         ...
 
     def places(self, first: int, end: int) -> pyarrow.Table:
-        """Partition and offset of the rows from an offset on and below another, of a table with the raw columns."""
+        """Partition and offset of the rows with offsets from `first` to below `end`, in a table with raw columns."""
         ...
 
     def commit(
@@ -76,7 +76,7 @@ class LakeTable(Protocol):
         commit_id: str,
         removed: Sequence[Any] = (),
     ) -> None:
-        """Adds files and moves the position at once. Raises Overtaken, or why the outcome is not known."""
+        """Adds files and moves the position at once. Raises Overtaken, or an error of unknown outcome."""
         ...
 
 
@@ -84,17 +84,17 @@ class TableStore(Protocol):
     """The tables of one format."""
 
     def find(self, settings: TableSettings) -> LakeTable | None:
-        """The table of a topic; None if there is none yet. Raises LakeError if it is that of another topic or mode."""
+        """The table of a topic; None if it does not exist yet. Raises LakeError if it has another topic or mode."""
         ...
 
     def open_or_create(self, new: NewTable) -> LakeTable:
-        """The table, made if necessary. Raises LakeError if it is that of another topic or mode."""
+        """The table, created if necessary. Raises LakeError if it has another topic or mode."""
         ...
 
     def evolve(self, table: Any, subject: SubjectSchema) -> None:
-        """Changes the columns of a table, if necessary. Raises LakeError if they cannot follow."""
+        """Changes the columns of a table to those of the subject, if necessary. Raises LakeError if it cannot."""
         ...
 
     def maintain(self, spark: SparkSession, table: Any, settings: TableSettings, *, with_expiry: bool) -> None:
-        """Compaction and expiry, as far as the settings want them."""
+        """Compaction and expiry, as far as the settings enable them."""
         ...

@@ -24,7 +24,7 @@ class SubjectSchema:
     columns: pa.Schema
     is_record: bool
     aliases: Mapping[str, str]
-    """New names of fields by their earlier ones."""
+    """New names of fields by their earlier names."""
 
 
 def subject_schema(registry: Mapping[str, str], subject: str) -> SubjectSchema:
@@ -52,7 +52,7 @@ def subject_schema(registry: Mapping[str, str], subject: str) -> SubjectSchema:
         raise LakeError(f"The schema of subject {subject} has a field {clash[0]}, which is a column of every table.")
     for field in fields:
         _check_storable(field.name, field.type, subject)
-    columns = pa.schema([*META_SCHEMA, *(pa.field(each.name, each.type) for each in fields)])
+    columns = pa.schema([*META_SCHEMA, *(pa.field(field.name, field.type) for field in fields)])
     if registered.schema.schema_type == "PROTOBUF":
         aliases = _earlier_names(tuple(sorted(registry.items())), registered)
     else:
@@ -86,28 +86,28 @@ def _avro_aliases(registered: RegisteredSchema) -> Mapping[str, str]:
 
 @functools.lru_cache(maxsize=64)
 def _earlier_names(settings: tuple[tuple[str, str], ...], registered: RegisteredSchema) -> Mapping[str, str]:
-    """Protobuf knows a field by its number: the names that the fields had in earlier versions of the subject."""
+    """The fields of a Protobuf message by their names in earlier versions of the subject, matched by field number."""
     from ottla.serdes.protobuf import message_class
 
     client = registry_client(dict(settings))
     try:
         latest = message_class(client, registered.schema, [0]).DESCRIPTOR  # type: ignore[attr-defined]
-        found: dict[str, str] = {}
+        renamed: dict[str, str] = {}
         for version in client.call("GET", f"/subjects/{quoted(registered.subject)}/versions"):
             schema = client.version(registered.subject, version)
             if version >= registered.version or schema.schema_type != "PROTOBUF":
                 continue
             schema = client.version(registered.subject, version, form="serialized")
             for field in message_class(client, schema, [0]).DESCRIPTOR.fields:  # type: ignore[attr-defined]
-                now = latest.fields_by_number.get(field.number)
-                if now is not None and field.name not in latest.fields_by_name and _kind(now) == _kind(field):
-                    found[field.name] = now.name
-        return found
+                present = latest.fields_by_number.get(field.number)
+                if present is not None and field.name not in latest.fields_by_name and _kind(present) == _kind(field):
+                    renamed[field.name] = present.name
+        return renamed
     finally:
         client.close()
 
 
 def _kind(field: Any) -> tuple[Any, ...]:
-    """A number that is used again for another type is another field."""
+    """The type of a field. A number that is used again for another type is another field."""
     message = field.message_type
     return field.cpp_type, field.is_repeated, None if message is None else message.full_name

@@ -37,7 +37,7 @@ RESULT = "result binary"
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """The table of dead letters, and what it has already of a repeated batch: this is not written again."""
+    """The table of dead letters, and the dead letters of a repeated batch that it has already: these are skipped."""
 
     target: RowTarget
     known: Mapping[int, frozenset[int]]
@@ -46,7 +46,7 @@ class DeadLetters:
 
 @dataclass(frozen=True, slots=True)
 class LandingJob:
-    """What the tasks of a batch have in common."""
+    """The input that all tasks of a batch share."""
 
     options: SourceOptions
     work: tuple[tuple[Range, ...], ...]
@@ -63,7 +63,7 @@ class LandingJob:
 
 @dataclass(slots=True)
 class TaskResult:
-    """What a task has written. Files are not part of the table yet."""
+    """The files that a task has written. They are not part of the table yet."""
 
     added: list[Any] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
@@ -131,7 +131,7 @@ class DeadLetterWriter:
         if known:
             import pyarrow
 
-            # A batch that is repeated after its dead letters were committed brings them again.
+            # A batch that is repeated after its dead letters were committed produces them again.
             pairs = zip(rows.column("partition").to_pylist(), rows.column("offset").to_pylist(), strict=True)
             rows = rows.filter(pyarrow.array(offset not in known.get(number, ()) for number, offset in pairs))
         self._writer.add(rows)

@@ -33,7 +33,7 @@ Existing = Mapping[int, Sequence[Any]]
 
 _SHUFFLED = "bucket int, deleted boolean, rows binary"
 _SHUFFLED_ARROW = pa.schema([("bucket", pa.int32()), ("deleted", pa.bool_()), ("rows", pa.binary())])
-# Instead of a bucket: the files of dead letters.
+# In place of a bucket: the row has the files of dead letters.
 _DEAD = -1
 _NO_KEY = "The record has no key, and the table has a row for each key."
 
@@ -56,15 +56,15 @@ def _read_pieces(job: LandingJob, buckets: int, batches: Iterator[pa.RecordBatch
             for records in job.read(number):
                 has_key = pc.is_valid(records.column("key"))
                 if not pc.all(has_key).as_py():
-                    lost = records.filter(pc.invert(has_key))
-                    dead.add(dead_letter_rows(lost, [_NO_KEY] * lost.num_rows))
+                    keyless = records.filter(pc.invert(has_key))
+                    dead.add(dead_letter_rows(keyless, [_NO_KEY] * keyless.num_rows))
                     records = records.filter(has_key)
                 has_value = pc.is_valid(records.column("value"))
                 rows, bad = job.shape.split(records.filter(has_value))
                 dead.add(bad)
                 yield from _sent(rows, job.shape.key, buckets, deleted=False)
-                gone, _ = job.shape.split(records.filter(pc.invert(has_value)))
-                yield from _sent(gone, job.shape.key, buckets, deleted=True)
+                tombstones, _ = job.shape.split(records.filter(pc.invert(has_value)))
+                yield from _sent(tombstones, job.shape.key, buckets, deleted=True)
     files = dead.finish()
     if files:
         yield _shuffled([(_DEAD, False, pickle.dumps(files))])
@@ -73,11 +73,11 @@ def _read_pieces(job: LandingJob, buckets: int, batches: Iterator[pa.RecordBatch
 def _sent(rows: pa.RecordBatch, key: str, buckets: int, *, deleted: bool) -> Iterator[pa.RecordBatch]:
     if not rows.num_rows:
         return
-    of_rows = key_buckets(rows.column(key), buckets)
+    row_buckets = key_buckets(rows.column(key), buckets)
     yield _shuffled(
         [
-            (number, deleted, _packed(rows.filter(pc.equal(of_rows, number))))
-            for number in pc.unique(of_rows).to_pylist()
+            (number, deleted, _packed(rows.filter(pc.equal(row_buckets, number))))
+            for number in pc.unique(row_buckets).to_pylist()
         ]
     )
 
@@ -122,7 +122,7 @@ def _merge(job: LandingJob, existing: Existing, batches: Iterator[pa.RecordBatch
                 result.removed.append(job.target.path_of(file))
                 _add(writer, remaining)
         kept = last.filter(pc.invert(last.column("__deleted"))).drop_columns(["__deleted"])
-        # In the types of the rows that were read.
+        # Cast to the types of the rows that were read from files.
         _add(writer, kept.cast(job.target.arrow_schema()))
         result.added += writer.finish()
     yield result_batch(result)
@@ -136,9 +136,9 @@ def _last_of_each_key(rows: pa.Table, shape: RowShape) -> pa.Table:
 
 
 def _without_keys(target: RowTarget, file: Any, key: str, keys: pa.Array) -> pa.Table | None:
-    """The rows of a file that have none of the keys; None if all of its rows have none."""
-    found = target.read(file, columns=[key]).column(key)
-    hits = pc.is_in(found, value_set=keys)
+    """The rows of a file without those that have one of the keys; None if no row has one of the keys."""
+    file_keys = target.read(file, columns=[key]).column(key)
+    hits = pc.is_in(file_keys, value_set=keys)
     if not pc.any(hits).as_py():
         return None
     return target.read(file).filter(pc.invert(hits))
