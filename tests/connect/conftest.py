@@ -1,4 +1,4 @@
-"""What tests of connectors share."""
+"""Fixtures of the connector tests."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 @pytest.fixture
 def plain_spark(spark: SparkSession) -> Iterator[SparkSession]:
     """The session without generated code: quicker for a handful of rows."""
-    with interpreted(spark) as found:
-        yield found
+    with interpreted(spark) as session:
+        yield session
 
 
 @pytest.fixture(scope="session")

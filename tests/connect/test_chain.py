@@ -174,9 +174,9 @@ def test_a_transform_of_some_records_makes_a_column_for_all(plain_spark: SparkSe
     }
     good = chain_of(**config).sink(records(plain_spark, rows)).good
     assert [tuple(row["value"]) for row in good.collect()] == [(0, None, None), (1, None, "b")]
-    given = schema_of(good, "value")
-    assert given is not None
-    inserted = given.field("from")
+    value_schema = schema_of(good, "value")
+    assert value_schema is not None
+    inserted = value_schema.field("from")
     assert inserted is not None
     assert inserted.optional
     config["transforms_i_type"] = "HoistField$Value"

@@ -1,4 +1,4 @@
-"""`ottla connect` as people start it."""
+"""`ottla connect` as users start it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ WAIT_SECONDS = 240
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Cluster]:
-    with cluster() as found:
-        yield found
+    with cluster() as running:
+        yield running
 
 
 def run(*arguments: str) -> Result:

@@ -26,7 +26,7 @@ WAIT_SECONDS = 120.0
 
 
 class Place(NamedTuple):
-    """A worker, a connector that runs there, and one whose task fails with these words."""
+    """A worker, a connector that runs there, and a connector whose task fails with this message."""
 
     url: str
     source: dict[str, str]
@@ -36,8 +36,8 @@ class Place(NamedTuple):
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Cluster]:
-    with cluster() as found:
-        yield found
+    with cluster() as running:
+        yield running
 
 
 @pytest.fixture(scope="module", params=["ottla", "kafka"])
@@ -136,19 +136,19 @@ def call(
         return answer
 
     yield call
-    for one in call("list", "--json").json:
-        call("delete", one["name"], "--yes")
+    for connector in call("list", "--json").json:
+        call("delete", connector["name"], "--yes")
 
 
 def _until_state(call: Call, name: str, state: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    status: dict[str, Any] = {}
 
     def holds() -> bool:
-        (found["now"],) = call("status", name, "--json").json
-        return {task["state"] for task in found["now"]["tasks"]} == {state}
+        (status["now"],) = call("status", name, "--json").json
+        return {task["state"] for task in status["now"]["tasks"]} == {state}
 
     _until(holds)
-    now: dict[str, Any] = found["now"]
+    now: dict[str, Any] = status["now"]
     return now
 
 
@@ -197,7 +197,7 @@ def test_failures_are_told_by_their_cause(place: Place, call: Call, tmp_path: Pa
 
 def test_log_levels(call: Call) -> None:
     call("logs", "--level", "org.apache.kafka.connect.runtime.Worker=debug")
-    levels = {one["logger"]: one["level"] for one in call("logs", "--levels", "--json").json}
+    levels = {row["logger"]: row["level"] for row in call("logs", "--levels", "--json").json}
     assert levels["org.apache.kafka.connect.runtime.Worker"] == "DEBUG"
 
 

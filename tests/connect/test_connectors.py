@@ -29,9 +29,9 @@ STRING = "org.apache.kafka.connect.storage.StringConverter"
 @pytest.fixture(scope="module")
 def topics() -> Iterator[Topics]:
     with cluster() as running:
-        found = Topics(running.bootstrap)
-        yield found
-        found.close()
+        client = Topics(running.bootstrap)
+        yield client
+        client.close()
 
 
 @pytest.fixture(scope="module")
@@ -103,8 +103,8 @@ def test_made_up_orders_to_partitioned_files_of_every_kind(worker: LiveWorker, t
     worker.wait(lambda: len(_json_rows(tmp_path / "json")) >= 500, "orders", *names)
     assert sorted(_parquet_ids(tmp_path / "parquet")) == list(range(500))
     settings = GeneratorSourceConnector.config_definitions().parse({"topic": topic, "template": "orders", "rate": "0"})
-    made = GeneratorReader(settings).read({}, None, {"record": 500})
-    wanted = {row["value"]["order_id"]: row["value"] for batch in made for row in batch.to_pylist()}
+    generated = GeneratorReader(settings).read({}, None, {"record": 500})
+    wanted = {row["value"]["order_id"]: row["value"] for batch in generated for row in batch.to_pylist()}
     for row in _json_rows(tmp_path / "json"):
         order = wanted.pop(row["order_id"])
         assert (row["item"], row["quantity"], row["price"]) == (order["item"], order["quantity"], order["price"])
@@ -117,20 +117,20 @@ def test_made_up_orders_to_partitioned_files_of_every_kind(worker: LiveWorker, t
 def test_files_of_a_directory_become_records(worker: LiveWorker, topics: Topics, tmp_path: Path) -> None:
     topic = topics.create()
     for number in range(3):
-        rows = [{"id": number * 10 + each, "name": f"n{each}"} for each in range(10)]
+        rows = [{"id": number * 10 + index, "name": f"n{index}"} for index in range(10)]
         (tmp_path / f"{number}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
     worker.put(
         "dir", connector_class="DirectorySource", path=str(tmp_path), format="json", topic=topic, settle_ms="0",
         key_field="id", key_converter="LongConverter", tasks_max="2",
     )  # fmt: skip
-    found: list[Any] = []
+    records: list[Any] = []
 
     def arrived() -> bool:
-        found[:] = topics.read(topic)
-        return len(found) >= 30
+        records[:] = topics.read(topic)
+        return len(records) >= 30
 
     worker.wait(arrived, "dir")
-    assert sorted(json.loads(record.value)["id"] for record in found) == list(range(30))
+    assert sorted(json.loads(record.value)["id"] for record in records) == list(range(30))
     worker.request("DELETE", "/connectors/dir")
 
 
@@ -174,18 +174,18 @@ def test_bad_records_go_to_the_dead_letters_and_the_rest_goes_on(
         transforms_x_field="id",
     )  # fmt: skip
     worker.wait(lambda: len(lines(target)) >= 16, "tolerant")
-    found: list[Any] = []
+    records: list[Any] = []
 
     def arrived() -> bool:
-        # The topic comes with its first record.
+        # The first record creates the topic.
         with contextlib.suppress(KafkaError):
-            found[:] = topics.read(dead)
-        return len(found) >= 4
+            records[:] = topics.read(dead)
+        return len(records) >= 4
 
     worker.wait(arrived, "tolerant")
     assert [int(line) for line in lines(target)] == [number for number in range(20) if number % 5 != 2]
-    assert {record.value for record in found} == {b"junk"}
-    headers = [dict(record.headers) for record in found]
+    assert {record.value for record in records} == {b"junk"}
+    headers = [dict(record.headers) for record in records]
     assert sorted(int(header["__connect.errors.offset"]) for header in headers) == [2, 7, 12, 17]
     assert headers[0]["__connect.errors.topic"] == topic.encode()
     worker.request("DELETE", "/connectors/tolerant")
@@ -222,28 +222,28 @@ def test_any_streaming_source_of_spark(worker: LiveWorker, topics: Topics, spark
         "rate", connector_class="SparkSource", spark_format="rate-micro-batch", spark_option_rowsPerBatch="20",
         spark_option_numPartitions="1", spark_key="CAST(value AS STRING)", topic=topic,
     )  # fmt: skip
-    found: list[Any] = []
+    records: list[Any] = []
 
     def arrived(wanted: int) -> bool:
-        found[:] = topics.read(topic)
-        return len(found) >= wanted
+        records[:] = topics.read(topic)
+        return len(records) >= wanted
 
     worker.wait(lambda: arrived(60), "rate")
     assert not left_behind.isActive
     worker.request("PUT", "/connectors/rate/pause")
     worker.request("PUT", "/connectors/rate/resume")
-    more = len(found) + 60
+    more = len(records) + 60
     worker.wait(lambda: arrived(more), "rate")
     worker.request("DELETE", "/connectors/rate")
-    assert [json.loads(record.value)["value"] for record in found] == list(range(len(found)))
-    assert [record.key for record in found] == [str(number).encode() for number in range(len(found))]
+    assert [json.loads(record.value)["value"] for record in records] == list(range(len(records)))
+    assert [record.key for record in records] == [str(number).encode() for number in range(len(records))]
 
 
 def _parquet_ids(path: Path, column: str = "order_id") -> list[int]:
-    found: list[int] = []
+    values: list[int] = []
     for file in visible_files(path, ".parquet"):
-        found += pyarrow.parquet.ParquetFile(file).read([column]).column(0).to_pylist()
-    return found
+        values += pyarrow.parquet.ParquetFile(file).read([column]).column(0).to_pylist()
+    return values
 
 
 def _json_rows(path: Path) -> list[dict[str, Any]]:

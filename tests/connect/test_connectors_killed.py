@@ -2,8 +2,8 @@
 
 Every sink and source that claims to be exact takes part at once. In the end each topic and each target must hold every
 record once: the worker, its Spark driver and all its Python processes were killed with -9 in the middle of batches.
-What arrives says when: a kill waits until its target has moved on, and there is always more to come. FAULTS_KILLS says
-how often (6, at least one for each target), FAULTS_SEED which times are drawn.
+A kill waits until its target has received new records, and more records always follow. FAULTS_KILLS is the number of
+kills (6, at least one for each target), FAULTS_SEED the seed of the random times.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.spark]
 PROGRAM = Path(__file__).parent.parent / "support" / "programs" / "connect_worker.py"
 KILLS = int(os.environ.get("FAULTS_KILLS", "6"))
 SEED = int(os.environ.get("FAULTS_SEED", "1"))
-# Each kill has a portion of its own, and one is left for the time after the last.
+# One portion for every kill, and one for the time after the last kill.
 PORTIONS = KILLS + 1
 RECORDS = 2_000 * PORTIONS
 LINES = 800 * PORTIONS
@@ -73,7 +73,7 @@ class Process:
             time.sleep(0.1)
 
     def kill(self) -> None:
-        """All of it: the driver, its Java and the Python workers are one session."""
+        """Kills the whole session: the driver, its JVM and the Python workers."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
@@ -90,11 +90,11 @@ class Process:
             return json.loads(answer.read() or b"null")
 
     def put(self, name: str, **config: str) -> None:
-        given = {key.replace("_", "."): value for key, value in config.items()}
+        properties = {key.replace("_", "."): value for key, value in config.items()}
         end = time.monotonic() + 120
         while True:
             try:
-                self.request("PUT", f"/connectors/{name}/config", given)
+                self.request("PUT", f"/connectors/{name}/config", properties)
                 return
             except urllib.error.HTTPError as error:
                 if error.code != 409 or time.monotonic() > end:
@@ -105,14 +105,14 @@ class Process:
 @pytest.fixture
 def topics() -> Iterator[Topics]:
     with cluster() as running:
-        found = Topics(running.bootstrap)
-        yield found
-        found.close()
+        client = Topics(running.bootstrap)
+        yield client
+        client.close()
 
 
 @dataclass
 class Pipelines:
-    """What goes in, in portions, and what has come out."""
+    """The input, in portions, and the records at every target."""
 
     directory: Path
     topics: Topics
@@ -136,15 +136,15 @@ class Pipelines:
             file.write("".join(f"{number}\n" for number in range(portion * count, (portion + 1) * count)))
         count = FILES // PORTIONS
         for number in range(portion * count, (portion + 1) * count):
-            some = "".join(json.dumps({"id": number * ROWS + each}) + "\n" for each in range(ROWS))
+            content = "".join(json.dumps({"id": number * ROWS + row}) + "\n" for row in range(ROWS))
             for target in (self.incoming, self.scanned):
                 beside = target / f".{number}.json"
-                beside.write_text(some)
+                beside.write_text(content)
                 beside.replace(target / f"{number}.json")
         self._make_up_to(worker, RECORDS // PORTIONS * (portion + 1))
 
     def _make_up_to(self, worker: Process, records: int) -> None:
-        """The generator's portion: it is told to go further."""
+        """Raises the generator's limit to the end of the next portion."""
         worker.put(
             "made", connector_class="GeneratorSource", template="orders", topic=self.made, count=str(records), rate="0",
             value_converter_schemas_enable="true", value_converter="JsonConverter",
@@ -238,7 +238,7 @@ def _until_there(pipelines: Pipelines, wanted: dict[str, int]) -> dict[str, int]
 
 
 def _ids(path: Path) -> list[int]:
-    found: list[int] = []
+    order_ids: list[int] = []
     for file in visible_files(path, ".parquet"):
-        found += pyarrow.parquet.ParquetFile(file).read(["order_id"]).column(0).to_pylist()
-    return found
+        order_ids += pyarrow.parquet.ParquetFile(file).read(["order_id"]).column(0).to_pylist()
+    return order_ids

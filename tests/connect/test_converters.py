@@ -1,4 +1,4 @@
-"""Converters in both directions: bytes that Kafka's own would write, types, and messages that do not fit."""
+"""Converters in both directions: the bytes that Kafka's converters write, types, and messages that do not fit."""
 
 from __future__ import annotations
 
@@ -93,6 +93,35 @@ def test_text_in_another_encoding_and_text_of_other_types(plain_spark: SparkSess
     )
     text = converters.StringConverter().to_bytes(frame, "value").collect()[0][0]
     assert bytes(text) == b"Struct{a=1,c=[1, 2],d={k=true},e=1.5}"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "data", "text", "written"),
+    [
+        ("US-ASCII", b"a\xe4b", "a\ufffdb", b"a?b"),
+        ("UTF-16", "\ufeffä€".encode("utf-16-be"), "ä€", "\ufeffä€".encode("utf-16-be")),
+        ("UTF-16", "\ufeffä€".encode("utf-16-le"), "ä€", "\ufeffä€".encode("utf-16-be")),
+        ("UTF-16", "ä€".encode("utf-16-be"), "ä€", "\ufeffä€".encode("utf-16-be")),
+        ("utf-16le", "ä".encode("utf-16-le") + b"x", "ä\ufffd", "ä\ufffd".encode("utf-16-le")),
+        ("UTF-32", "\ufeffä".encode("utf-32-le"), "ä", "ä".encode("utf-32-be")),
+        ("UTF-32", b"\xff" * 4, "\ufffd", "\ufffd".encode("utf-32-be")),
+        ("ISO-8859-1", b"\xff", "ÿ", b"\xff"),
+    ],
+)
+def test_bytes_that_are_not_text_of_the_encoding(
+    plain_spark: SparkSession, encoding: str, data: bytes, text: str, written: bytes
+) -> None:
+    """Java writes and reads replacement characters instead, and reads byte order marks."""
+    converter = configured(converters.StringConverter(), converter_encoding=encoding)
+    assert values_of(decoded(plain_spark, converter, data, None)) == [text, None]
+    assert round_trip(plain_spark, converter, data, None) == [written, None]
+
+
+@pytest.mark.parametrize(("encoding", "data"), [("US-ASCII", b"a??"), ("ISO-8859-1", b"a??")])
+def test_text_that_the_encoding_does_not_have(plain_spark: SparkSession, encoding: str, data: bytes) -> None:
+    converter = configured(converters.StringConverter(), converter_encoding=encoding)
+    frame = decoded(plain_spark, converters.StringConverter(), "a€\N{GRINNING FACE}".encode(), None)
+    assert [row and bytes(row) for row in values_of(converter.to_bytes(frame, "value"))] == [data, None]
 
 
 ENVELOPE = {
@@ -249,6 +278,14 @@ def test_avro_with_its_schema_in_the_configuration(plain_spark: SparkSession) ->
     assert (nothing, short, long) == (None, "failed", "failed")
     written = [bytes(row) for row in values_of(converter.to_bytes(frame, "value")) if isinstance(row, bytes)]
     assert written == data
+
+
+def test_a_decimal_with_too_many_digits_fails_by_itself(plain_spark: SparkSession) -> None:
+    """The bytes of a decimal in Avro may have more digits than the precision of its schema."""
+    price = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
+    converter = configured(converters.AvroConverter(), schema=json.dumps(price))
+    frame = decoded(plain_spark, converter, b"\x04\x27\x0f", b"\x04\x27\x10", None, b"\x02\x01")
+    assert values_of(frame) == [decimal.Decimal("99.99"), "failed", None, decimal.Decimal("0.01")]
 
 
 def test_a_source_without_an_avro_schema_writes_its_own(plain_spark: SparkSession) -> None:

@@ -27,13 +27,14 @@ def test_offsets_in_the_target_go_back_too(tmp_path: Path, monkeypatch: pytest.M
     task.spec = SimpleNamespace(task=Task(connector="s", number=0, config=config, count=1), config=config)
     task.progress = TaskProgress()
     task._writer, task._positions, task._cut_off, task._recreated = writer, {place: 100}, {}, set()
+    task._rewound = {}
 
     class Ends:
         async def numbers(self, places, where, **_):
             return dict.fromkeys(places, 80)
 
     monkeypatch.setattr(sink_task, "_CUT_OFF_SECONDS", 0.0)
-    asyncio.run(task._go_back_where_cut_off(Ends(), {place: 80}))
+    asyncio.run(task._rewind_truncated(Ends(), {place: 80}))
     assert task._positions[place] == 80
     # What `batch` does before it writes.
     task._forget_recreated_partitions()

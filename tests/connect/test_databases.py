@@ -25,9 +25,9 @@ JSON = {"key_converter": "JsonConverter", "value_converter": "JsonConverter", "v
 @pytest.fixture(scope="module")
 def topics() -> Iterator[Topics]:
     with cluster() as running:
-        found = Topics(running.bootstrap)
-        yield found
-        found.close()
+        client = Topics(running.bootstrap)
+        yield client
+        client.close()
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +43,8 @@ def database(postgres: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
 
 
 def rows(database: psycopg.Connection[Any], table: str) -> list[Any]:
-    there = database.execute("SELECT to_regclass(%s)", (table,)).fetchone() != (None,)
-    return database.execute(f"SELECT * FROM {table} ORDER BY 1", prepare=False).fetchall() if there else []
+    exists = database.execute("SELECT to_regclass(%s)", (table,)).fetchone() != (None,)
+    return database.execute(f"SELECT * FROM {table} ORDER BY 1", prepare=False).fetchall() if exists else []
 
 
 def test_changes_of_a_table_make_another_table_equal(

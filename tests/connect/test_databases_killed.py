@@ -1,11 +1,10 @@
 """Exactly once from database to database, while worker, Spark, broker, source and target are killed.
 
 Rows are inserted, changed and deleted all the time in one PostgreSQL; another one gets the changes through topics. One
-table is copied by key, so that it ends equal; another one is only inserted into, without a key, so that whatever came
-twice or not at all would show; its rows are read by a query as well, into a topic. A target that was dead for a while
-catches up.
+table is copied by key, so that it ends equal; another one is only inserted into, without a key, so that repeated and
+missing changes show; its rows are read by a query as well, into a topic. A target that was dead for a while catches up.
 
-FAULTS_SECONDS says for how long (60), FAULTS_SEED what is drawn.
+FAULTS_SECONDS is the duration (60), FAULTS_SEED the random seed.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ FOR_EVER = {"tasks_restart_max_attempts": "-1", "tasks_restart_backoff_ms": "100
 
 
 class Writer(threading.Thread):
-    """Changes accounts, and notes each change in a history, until it is told to stop."""
+    """Changes accounts, and records every change in a history, until it is stopped."""
 
     def __init__(self, server: PostgresServer) -> None:
         super().__init__(daemon=True)
@@ -68,8 +67,8 @@ class Writer(threading.Thread):
     def _change(self, connection: psycopg.Connection[Any]) -> None:
         with connection.transaction():
             for _ in range(self._chance.randrange(1, 6)):
-                account, what = self._chance.randrange(ACCOUNTS), self._chance.random()
-                if what < 0.2:
+                account, draw = self._chance.randrange(ACCOUNTS), self._chance.random()
+                if draw < 0.2:
                     connection.execute("DELETE FROM accounts WHERE id = %s", (account,))
                 else:
                     connection.execute(
@@ -165,7 +164,7 @@ def _polled(topics: Topics) -> list[int]:
 def _kill(
     victim: str, worker: Process, brokers: Any, source: PostgresServer, target: PostgresServer, chance: random.Random
 ) -> float:
-    """Kills it and starts it again; when that was."""
+    """Kills the victim and starts it again; returns the time of the start."""
     (node,) = brokers.nodes
     killed: Any = {"worker": worker, "broker": node, "source": source, "target": target}[victim]
     killed.kill()
@@ -191,8 +190,8 @@ def _count(server: PostgresServer, table: str) -> int:
         return int(count)
 
 
-def _until(holds: Any, log: Path, what: str) -> None:
+def _until(holds: Any, log: Path, failure: str) -> None:
     end = time.monotonic() + END_SECONDS
     while not holds():
-        assert time.monotonic() < end, f"{what}: {log.read_text()[-5000:]}"
+        assert time.monotonic() < end, f"{failure}: {log.read_text()[-5000:]}"
         time.sleep(0.5)

@@ -30,9 +30,9 @@ def batch(number: int) -> Batch:
 
 
 def writer(path: Path, kind: str, **config: str) -> DirectoryWriter:
-    given = {name.replace("_", "."): text for name, text in config.items()}
+    properties = {name.replace("_", "."): text for name, text in config.items()}
     return DirectoryWriter(
-        DirectorySinkConnector.config_definitions().parse({"path": str(path), "format": kind, **given})
+        DirectorySinkConnector.config_definitions().parse({"path": str(path), "format": kind, **properties})
     )
 
 
@@ -46,20 +46,20 @@ def frame(spark: SparkSession, first: int, last: int) -> DataFrame:
 
 def ids(path: Path, kind: str) -> list[int]:
     """All ids that any reader of the directory would see."""
-    found: list[int] = []
+    all_ids: list[int] = []
     for file in sorted(path.rglob("*")):
         if not file.is_file() or any(part.startswith(("_", ".")) for part in file.relative_to(path).parts):
             continue
         if kind == "parquet":
-            found += pyarrow.parquet.ParquetFile(file).read().column("id").to_pylist()
+            all_ids += pyarrow.parquet.ParquetFile(file).read().column("id").to_pylist()
         elif kind == "json":
-            found += [json.loads(line)["id"] for line in file.read_text().splitlines()]
+            all_ids += [json.loads(line)["id"] for line in file.read_text().splitlines()]
         elif kind == "csv":
-            found += pyarrow.csv.read_csv(file).column("id").to_pylist()
+            all_ids += pyarrow.csv.read_csv(file).column("id").to_pylist()
         else:
             with file.open("rb") as opened:
-                found += [row["id"] for row in fastavro.reader(opened)]
-    return sorted(found)
+                all_ids += [row["id"] for row in fastavro.reader(opened)]
+    return sorted(all_ids)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "json", "csv", "avro"])
@@ -115,7 +115,7 @@ def test_two_workers_that_both_think_they_have_the_task(
     create = directory_sink.create_durably
 
     def overtaken(path: Path, text: str) -> None:
-        """Just before the manifest of the slower one, the other one writes the same batch."""
+        """The other worker writes the same batch just before the slower worker writes its manifest."""
         monkeypatch.setattr(directory_sink, "create_durably", create)
         writer(tmp_path, "json").write(frame(spark, 0, 4), batch(0))
         create(path, text)
@@ -123,7 +123,7 @@ def test_two_workers_that_both_think_they_have_the_task(
     monkeypatch.setattr(directory_sink, "create_durably", overtaken)
     writer(tmp_path, "json").write(frame(spark, 0, 4), batch(0))
     assert ids(tmp_path, "json") == [0, 1, 2, 3]
-    assert [each.name for each in (tmp_path / "_ottla").iterdir()] == [f"{batch(0).identity}.json"]
+    assert [manifest.name for manifest in (tmp_path / "_ottla").iterdir()] == [f"{batch(0).identity}.json"]
 
 
 def test_only_the_last_manifests_are_kept(spark: SparkSession, tmp_path: Path) -> None:
@@ -148,21 +148,23 @@ def test_a_column_that_is_not_there_is_said(spark: SparkSession, tmp_path: Path)
 
 
 def reader(path: Path, kind: str, *, task: int = 0, tasks: int = 1, **config: str) -> DirectoryReader:
-    given = {"path": str(path), "topic": "t", "format": kind, "settle.ms": "0"}
-    given |= {name.replace("_", "."): text for name, text in config.items()}
-    return DirectoryReader(DirectorySourceConnector.config_definitions().parse(given), task=task, tasks=tasks)
+    properties = {"path": str(path), "topic": "t", "format": kind, "settle.ms": "0"}
+    properties |= {name.replace("_", "."): text for name, text in config.items()}
+    return DirectoryReader(DirectorySourceConnector.config_definitions().parse(properties), task=task, tasks=tasks)
 
 
-def rows(found: DirectoryReader, partition: Mapping[str, Any], limit: int = 1000) -> Iterator[list[dict[str, Any]]]:
+def rows(
+    source_reader: DirectoryReader, partition: Mapping[str, Any], limit: int = 1000
+) -> Iterator[list[dict[str, Any]]]:
     """Batch by batch until the file is done."""
     offset = None
     while True:
-        end = found.latest(partition, offset, ReadLimit(records=limit))
+        end = source_reader.latest(partition, offset, ReadLimit(records=limit))
         if end == offset:
             return
         assert end is not None
-        batches = found.read(partition, offset, end)
-        yield [row["value"] for each in batches for row in each.to_pylist()]
+        batches = source_reader.read(partition, offset, end)
+        yield [row["value"] for record_batch in batches for row in record_batch.to_pylist()]
         offset = end
 
 
@@ -185,12 +187,12 @@ def fill(path: Path) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("kind", ["parquet", "json", "csv", "avro"])
 def test_rows_of_files_in_any_portions(tmp_path: Path, kind: str) -> None:
     wanted = fill(tmp_path)
-    found = reader(tmp_path, kind, files=f"*.{kind}")
-    (partition,) = found.partitions()
+    source_reader = reader(tmp_path, kind, files=f"*.{kind}")
+    (partition,) = source_reader.partitions()
     assert partition == {"file": f"a.{kind}"}
-    assert list(rows(found, partition)) == [wanted]
-    assert list(rows(found, partition, limit=2)) == [wanted[:2], wanted[2:4], wanted[4:]]
-    assert found.schema(partition).simpleString() == "struct<value:struct<id:bigint,name:string>>"
+    assert list(rows(source_reader, partition)) == [wanted]
+    assert list(rows(source_reader, partition, limit=2)) == [wanted[:2], wanted[2:4], wanted[4:]]
+    assert source_reader.schema(partition).simpleString() == "struct<value:struct<id:bigint,name:string>>"
 
 
 def test_schemas_keys_and_files_that_are_not_meant(tmp_path: Path) -> None:
@@ -199,11 +201,11 @@ def test_schemas_keys_and_files_that_are_not_meant(tmp_path: Path) -> None:
     (tmp_path / "part.json.tmp").write_text("{}\n")
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "b.json").write_text('{"id": 7}\n')
-    found = reader(tmp_path, "json", files="*.json", schema="id int, at date", key_field="id")
-    names = [partition["file"] for partition in found.partitions()]
+    source_reader = reader(tmp_path, "json", files="*.json", schema="id int, at date", key_field="id")
+    names = [partition["file"] for partition in source_reader.partitions()]
     assert names == ["a.json", "sub/b.json"]
-    assert found.schema({"file": "a.json"}).simpleString() == "struct<key:int,value:struct<id:int,at:date>>"
-    ((row,),) = rows(found, {"file": "sub/b.json"})
+    assert source_reader.schema({"file": "a.json"}).simpleString() == "struct<key:int,value:struct<id:int,at:date>>"
+    ((row,),) = rows(source_reader, {"file": "sub/b.json"})
     assert row == {"id": 7, "at": None}
 
 
@@ -222,19 +224,23 @@ def test_each_file_belongs_to_one_task(tmp_path: Path) -> None:
 def test_many_files_come_in_portions_and_read_ones_no_more(tmp_path: Path) -> None:
     for number in range(450):
         (tmp_path / f"{number:03d}.json").write_text('{"id": 1}\n')
-    found = reader(tmp_path, "json")
+    source_reader = reader(tmp_path, "json")
     seen: list[str] = []
-    while partitions := found.partitions():
-        assert len(partitions) <= 200
+    while partitions := source_reader.partitions():
+        batch = []
         for number, partition in enumerate(partitions):
-            seen.append(str(partition["file"]))
-            end = found.latest(partition, None, ReadLimit())
+            end = source_reader.latest(partition, None, ReadLimit())
+            if end is None:
+                continue
+            batch.append(str(partition["file"]))
             assert end == {"row": 1, "done": True}
-            # Of some it is told that they are written, others were read before this reader began.
+            # Some files are confirmed as written; others count as read before this reader began.
             if number % 2:
-                found.committed(partition, end)
+                source_reader.committed(partition, end)
             else:
-                assert found.latest(partition, end, ReadLimit()) == end
+                assert source_reader.latest(partition, end, ReadLimit()) == end
+        assert len(batch) <= 200
+        seen += batch
     assert sorted(seen) == sorted({f"{number:03d}.json" for number in range(450)})
 
 
@@ -253,16 +259,19 @@ def test_types_of_parquet_that_spark_does_not_have(tmp_path: Path) -> None:
         }
     )
     pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
-    found = reader(tmp_path, "parquet")
-    ((row,),) = rows(found, {"file": "a.parquet"})
+    source_reader = reader(tmp_path, "parquet")
+    ((row,),) = rows(source_reader, {"file": "a.parquet"})
     assert row == {"u": 1, "ns": moment, "d": "x"}
-    assert found.schema({"file": "a.parquet"}).simpleString() == "struct<value:struct<u:bigint,ns:timestamp,d:string>>"
+    assert (
+        source_reader.schema({"file": "a.parquet"}).simpleString()
+        == "struct<value:struct<u:bigint,ns:timestamp,d:string>>"
+    )
 
 
 def test_text_in_csv_stays_as_it_is_written(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("zip,count,at\n00501,1,2024-01-02\n,2,2024-01-03\n")
-    found = reader(tmp_path, "csv", schema="zip string, count int, at string")
-    ((first, second),) = rows(found, {"file": "a.csv"})
+    source_reader = reader(tmp_path, "csv", schema="zip string, count int, at string")
+    ((first, second),) = rows(source_reader, {"file": "a.csv"})
     assert first == {"zip": "00501", "count": 1, "at": "2024-01-02"}
     assert second["zip"] == ""
 

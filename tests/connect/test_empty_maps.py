@@ -20,6 +20,6 @@ def test_empty_maps(monkeypatch: pytest.MonkeyPatch) -> None:
     values = pa.array(
         [{"m": [("a b", 1)]}, {"m": []}, {"m": None}], pa.struct([("m", pa.map_(pa.string(), pa.int32()))])
     )
-    found = converter._encoded(values, json.dumps(schema)).to_pylist()
-    assert [one["problem"] for one in found] == [None, None, None]
-    assert [one["bytes"] for one in found] == [b"\x02\x02\x06a b\x02\x00", b"\x02\x00", b"\x00"]
+    encoded = converter._encoded(values, json.dumps(schema)).to_pylist()
+    assert [row["problem"] for row in encoded] == [None, None, None]
+    assert [row["bytes"] for row in encoded] == [b"\x02\x02\x06a b\x02\x00", b"\x02\x00", b"\x00"]

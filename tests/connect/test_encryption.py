@@ -39,8 +39,8 @@ def test_columns_of_spark_are_those_of_clients(plain_spark: SparkSession, settin
     assert deserializer.deserialize("orders", bytes(first["value"])) == b"one espresso"
     serializer = EncryptingSerializer(BytesSerializer())
     serializer.configure(settings, is_key=False)
-    given = [("orders", serializer.serialize("orders", b"two")), ("other", serializer.serialize("other", b"three"))]
-    written = plain_spark.createDataFrame(given, "topic string, value binary")
+    values = [("orders", serializer.serialize("orders", b"two")), ("other", serializer.serialize("other", b"three"))]
+    written = plain_spark.createDataFrame(values, "topic string, value binary")
     opened = written.select(decrypt("value", settings).cast("string")).collect()
     assert [row[0] for row in opened] == ["two", "three"]
 

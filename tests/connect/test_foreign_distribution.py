@@ -29,8 +29,8 @@ WAIT_SECONDS = 240
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Cluster]:
-    with cluster() as made:
-        yield made
+    with cluster() as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_rest_lists_it_and_plans_its_tasks(
     plugins = Plugins()
     plugins.add(PlainConverter)
 
-    async def whole() -> None:
+    async def scenario() -> None:
         async with fake_worker(broker.bootstrap, tmp_path, distributed=False, plugins=plugins) as (_, api, started):
             listed = {entry["class"]: entry["type"] for entry in await api.get("/connector-plugins")}
             assert listed["squares.connector.SquaresSource"] == "source"
@@ -63,7 +63,7 @@ def test_rest_lists_it_and_plans_its_tasks(
             await api.wait("/connectors/squares/status", lambda body: [part["state"] for part in body["tasks"]])
             assert {task.spec.connector.__module__ for task in started} == {"squares.connector"}
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 @pytest.mark.slow

@@ -35,20 +35,20 @@ def database(postgres: PostgresServer) -> Iterator[psycopg.Connection[Any]]:
 
 @pytest.fixture(autouse=True)
 def closing() -> Iterator[None]:
-    """Writers of a test are closed when it ends."""
+    """Closes the writers of a test at its end."""
     yield
     while OPEN:
         OPEN.pop().close()
 
 
 def writer(url: str, connector: str, **more: str) -> JdbcWriter:
-    given = {"connection.url": url, "auto.create": "true", "auto.evolve": "true"}
-    given |= {name.replace("_", "."): text for name, text in more.items()}
-    found = JdbcSinkConnector().writer(Task(connector=connector, number=0, config=given))
-    assert isinstance(found, JdbcWriter)
-    OPEN.append(found)
-    found.stored_offsets()
-    return found
+    settings = {"connection.url": url, "auto.create": "true", "auto.evolve": "true"}
+    settings |= {name.replace("_", "."): text for name, text in more.items()}
+    jdbc_writer = JdbcSinkConnector().writer(Task(connector=connector, number=0, config=settings))
+    assert isinstance(jdbc_writer, JdbcWriter)
+    OPEN.append(jdbc_writer)
+    jdbc_writer.stored_offsets()
+    return jdbc_writer
 
 
 def batch(connector: str, first: int, end: int, *, topics: str = "t") -> Batch:
@@ -70,9 +70,9 @@ def test_a_batch_is_applied_once_however_often_it_comes(
     plain_spark: SparkSession, database: psycopg.Connection[Any], postgres: PostgresServer
 ) -> None:
     target = writer(postgres.url(DATABASE), "once", table_name_format="once")
-    some = frame(plain_spark, "1, 'a'", "2, 'b'")
-    target.write(some, batch("once", 0, 2))
-    target.write(some, batch("once", 0, 2))
+    records = frame(plain_spark, "1, 'a'", "2, 'b'")
+    target.write(records, batch("once", 0, 2))
+    target.write(records, batch("once", 0, 2))
     assert writer(postgres.url(DATABASE), "once").stored_offsets() == {("t", 0): 2}
     target.write(frame(plain_spark, "1, 'a'", first=2), batch("once", 2, 3))
     assert database.execute("SELECT * FROM once ORDER BY 1").fetchall() == [(1, "a"), (1, "a"), (2, "b")]
@@ -121,8 +121,8 @@ def test_tables_and_columns_are_made_as_they_are_needed(
         "array(named_struct('a', 1))"
     )
     target.write(frame(plain_spark, row, columns=columns), batch("made", 0, 1))
-    found = database.execute("SELECT * FROM made_t").fetchone()
-    assert found == (
+    stored = database.execute("SELECT * FROM made_t").fetchone()
+    assert stored == (
         "t", 0, 0, 7, "x", Decimal("1.50"), datetime.date(2024, 1, 2),
         datetime.datetime.fromisoformat("2024-01-02 03:04:05.678"), True, b"\x00\xff", [{"a": 1}],
     )  # fmt: skip
@@ -146,10 +146,10 @@ def test_topics_with_different_fields_get_their_own_columns(
     plain_spark: SparkSession, database: psycopg.Connection[Any], postgres: PostgresServer
 ) -> None:
     columns = "id, name, of_a, of_b"
-    both = frame(plain_spark, "1, 'a', 1, null", columns=columns, topic="topic_a").union(
+    records = frame(plain_spark, "1, 'a', 1, null", columns=columns, topic="topic_a").union(
         frame(plain_spark, "2, 'b', null, 2", columns=columns, topic="topic_b")
     )
-    writer(postgres.url(DATABASE), "several").write(both, batch("several", 0, 1, topics="topic_a topic_b"))
+    writer(postgres.url(DATABASE), "several").write(records, batch("several", 0, 1, topics="topic_a topic_b"))
     assert database.execute("SELECT * FROM topic_a").fetchall() == [(1, "a", 1)]
     assert database.execute("SELECT * FROM topic_b").fetchall() == [(2, "b", 2)]
 
@@ -157,10 +157,15 @@ def test_topics_with_different_fields_get_their_own_columns(
 def test_offsets_change_with_the_target(database: psycopg.Connection[Any], postgres: PostgresServer) -> None:
     connector = JdbcSinkConnector()
     config = {"name": "moved", "connection.url": postgres.url(DATABASE)}
-    one, two = {"kafka_topic": "t", "kafka_partition": 0}, {"kafka_topic": "t", "kafka_partition": 1}
-    assert connector.alter_offsets(config, [(one, {"kafka_offset": 5}), (two, {"kafka_offset": 6})])
+    first_partition, second_partition = (
+        {"kafka_topic": "t", "kafka_partition": 0},
+        {"kafka_topic": "t", "kafka_partition": 1},
+    )
+    assert connector.alter_offsets(
+        config, [(first_partition, {"kafka_offset": 5}), (second_partition, {"kafka_offset": 6})]
+    )
     assert writer(postgres.url(DATABASE), "moved").stored_offsets() == {("t", 0): 5, ("t", 1): 6}
-    assert connector.alter_offsets(config, [(one, None)])
+    assert connector.alter_offsets(config, [(first_partition, None)])
     assert writer(postgres.url(DATABASE), "moved").stored_offsets() == {("t", 1): 6}
 
 
@@ -168,12 +173,12 @@ def test_settings_that_do_not_go_together_are_refused() -> None:
     connector = JdbcSinkConnector()
 
     def errors(**config: str) -> list[str]:
-        given = {name.replace("_", "."): text for name, text in config.items()}
+        settings = {name.replace("_", "."): text for name, text in config.items()}
         values = {
             definition.name: ConfigValue(name=definition.name, value=None, recommended=[], errors=[])
             for definition in connector.config_definitions()
         }
-        connector.validate(given, values)
+        connector.validate(settings, values)
         return [name for name, value in values.items() if value.errors]
 
     assert errors(insert_mode="upsert") == ["pk.mode"]
@@ -188,13 +193,13 @@ def test_sqlite_as_a_target(plain_spark: SparkSession, tmp_path: Path) -> None:
     target = writer(f"jdbc:sqlite:{path}", "small", **UPSERT)
     columns = "id, name, price, at, seen"
     rows = [f"{number}, 'n{number}', 1.50BD, DATE'2024-01-02', TIMESTAMP'2024-01-02 03:04:05 UTC'" for number in (1, 2)]
-    some = frame(plain_spark, *rows, "1, 'gone', null, null, null", columns=columns)
+    records = frame(plain_spark, *rows, "1, 'gone', null, null, null", columns=columns)
     for _ in range(2):
-        target.write(some, batch("small", 0, 3))
+        target.write(records, batch("small", 0, 3))
     target.close()
     with sqlite3.connect(path) as connection:
-        found = connection.execute("SELECT * FROM t").fetchall()
+        stored = connection.execute("SELECT * FROM t").fetchall()
         offsets = connection.execute("SELECT * FROM ottla_connect_offsets").fetchall()
     connection.close()
-    assert found == [(2, "n2", 1.5, "2024-01-02", "2024-01-02 03:04:05.000")]
+    assert stored == [(2, "n2", 1.5, "2024-01-02", "2024-01-02 03:04:05.000")]
     assert offsets == [("small", "t", 0, 3)]

@@ -39,12 +39,12 @@ class Capture:
         self.reader = self._reader()
 
     def kill(self) -> None:
-        """Another reader goes on, and the one before has done nothing of what it does at its end."""
+        """A new reader continues; the former reader has ended without its cleanup."""
         self.reader._database.close()
         self.reader = self._reader()
 
     def round(self, *, limit: int = 1000, commit: bool = True) -> list[dict[str, Any]]:
-        """One batch, read twice by readers of their own; its rows."""
+        """The rows of one batch, which two separate readers must read equally."""
         pieces = []
         for partition in self.reader.partitions():
             start = self.offsets.get(str(partition["table"]))
@@ -61,31 +61,31 @@ class Capture:
         return rows
 
     def _tell(self, pieces: Sequence[Any]) -> None:
-        """A server that is away hears it later."""
+        """Reports the committed positions; an unavailable server gets them later."""
         with contextlib.suppress(RetriableError):
             for partition, _, end in pieces:
                 self.reader.committed(partition, end)
 
     def rounds(self, wanted: int, **more: Any) -> list[dict[str, Any]]:
-        """Until there are so many rows."""
-        found: list[dict[str, Any]] = []
+        """Reads batches until there are at least `wanted` rows."""
+        rows: list[dict[str, Any]] = []
         for _ in range(20):
-            found += self.round(**more)
-            if len(found) >= wanted:
-                return found
-        raise AssertionError(found)
+            rows += self.round(**more)
+            if len(rows) >= wanted:
+                return rows
+        raise AssertionError(rows)
 
     def _read(self, pieces: Sequence[Any]) -> list[dict[str, Any]]:
-        other = self._reader()
+        reader = self._reader()
         try:
-            return [row for piece in pieces for batch in other.read(*piece) for row in batch.to_pylist()]
+            return [row for piece in pieces for batch in reader.read(*piece) for row in batch.to_pylist()]
         finally:
-            other.close()
+            reader.close()
 
     def _reader(self) -> PostgresReader:
-        found = PostgresSourceConnector().reader(Task(connector="c", number=0, config=self._config))
-        assert isinstance(found, PostgresReader)
-        return found
+        reader = PostgresSourceConnector().reader(Task(connector="c", number=0, config=self._config))
+        assert isinstance(reader, PostgresReader)
+        return reader
 
     @staticmethod
     def _without_time(rows: Sequence[dict[str, Any]]) -> list[Any]:
@@ -108,9 +108,9 @@ def database(postgres: PostgresServer, name: str) -> Iterator[psycopg.Connection
 
 @pytest.fixture
 def capture(postgres: PostgresServer, database: psycopg.Connection[Any], name: str) -> Iterator[Capture]:
-    found = Capture(postgres, name)
-    yield found
-    found.reader.close()
+    running_capture = Capture(postgres, name)
+    yield running_capture
+    running_capture.reader.close()
     database.execute(
         "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s", (name,)
     )
@@ -136,11 +136,11 @@ def test_snapshot_in_portions_goes_on_where_it_stopped_and_hands_over(
     database.execute("UPDATE t SET c = 'y' WHERE a = 9")
     capture.round(limit=3, commit=False)
     capture.restart()
-    rest = capture.rounds(6, limit=3)
-    snapshot = [row["key"]["b"] + str(row["key"]["a"]) for row in rest if row["value"]["op"] == "r"]
+    later_rows = capture.rounds(6, limit=3)
+    snapshot = [row["key"]["b"] + str(row["key"]["a"]) for row in later_rows if row["value"]["op"] == "r"]
     assert snapshot == ["b011", "b18", "b19", "b110"]
-    assert [row["value"]["after"]["c"] for row in rest] == ["x", "x", "y", "x", "y", "y"]
-    assert {row["value"]["op"] for row in rest[4:]} == {"u"}
+    assert [row["value"]["after"]["c"] for row in later_rows] == ["x", "x", "y", "x", "y", "y"]
+    assert {row["value"]["op"] for row in later_rows[4:]} == {"u"}
     assert capture.offsets["public.empty"]["snapshot"] == "last"
     assert capture.round() == []
 
@@ -185,17 +185,17 @@ def test_the_whole_row_before_where_the_table_tells(
     for table in ("t", "plain"):
         database.execute(f"ALTER TABLE {table} ALTER big SET STORAGE EXTERNAL")
         database.execute(f"INSERT INTO {table} VALUES (1, 'a', %s)", (big,))
-    found = Capture(
+    own_capture = Capture(
         postgres, name, replica_identity_autoset_values=r"public\.t:FULL", slot_drop_on_stop="true",
         snapshot_mode="never", skipped_operations="none",
     )  # fmt: skip
-    found.round()
-    found.round()
+    own_capture.round()
+    own_capture.round()
     for table in ("t", "plain"):
         database.execute(f"UPDATE {table} SET name = 'b'")
     database.execute("DELETE FROM t")
     database.execute("TRUNCATE plain")
-    rows = sorted(found.rounds(5), key=lambda row: str(row["topic"]), reverse=True)
+    rows = sorted(own_capture.rounds(5), key=lambda row: str(row["topic"]), reverse=True)
     before, after = {"id": 1, "name": "a", "big": big}, {"id": 1, "name": "b", "big": big}
     assert short(rows) == [
         ("u", before, after),
@@ -204,7 +204,7 @@ def test_the_whole_row_before_where_the_table_tells(
         ("u", None, {"id": 1, "name": "b", "big": "__debezium_unavailable_value"}),
         ("t", None, None),
     ]
-    found.reader.close()
+    own_capture.reader.close()
     assert database.execute("SELECT count(*) FROM pg_replication_slots WHERE slot_name = %s", (name,)).fetchone() == (
         0,
     )
@@ -255,7 +255,7 @@ def test_changes_are_read_again_until_they_are_committed_and_never_after(
         database.execute("INSERT INTO t VALUES (%s)", (number,))
     assert [row["key"]["id"] for row in capture.round(limit=2, commit=False)] == [0]
     capture.restart()
-    # The worker dies after the transaction, before the slot is told.
+    # The worker dies after the transaction, before it has advanced the slot.
     with monkeypatch.context() as patch:
         patch.setattr(PostgresReader, "committed", lambda *_: None)
         assert [row["key"]["id"] for row in capture.rounds(1, limit=5)] == [0, 1]
@@ -303,25 +303,25 @@ def test_a_log_that_grows_by_other_things_is_let_go_and_nothing_else(
     monkeypatch.setattr(f"{DATABASES}.postgres_source.LET_GO_BYTES", 1000)
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     database.execute("CREATE TABLE other (id int)")
-    found = Capture(postgres, name, table_include_list=r"public\.t", slot_drop_on_stop="true")
-    found.round()
-    found.round()
+    own_capture = Capture(postgres, name, table_include_list=r"public\.t", slot_drop_on_stop="true")
+    own_capture.round()
+    own_capture.round()
     position = "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = %s"
     before = database.execute(position, (name,)).fetchone()
     for number in range(60):
         database.execute("INSERT INTO other SELECT generate_series(1, 100)")
         if number % 20 == 10:
             database.execute("INSERT INTO t VALUES (%s)", (number,))
-            assert [row["key"]["id"] for row in found.rounds(1)] == [number]
-        assert found.round() == []
+            assert [row["key"]["id"] for row in own_capture.rounds(1)] == [number]
+        assert own_capture.round() == []
     assert database.execute(position, (name,)).fetchone() != before
-    found.reader.close()
+    own_capture.reader.close()
 
 
 def test_a_slot_that_forgot_is_told_again(
     capture: Capture, database: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As after a crash of the server, which keeps the place of a slot only now and then."""
+    """As after a crash of the server, which persists the position of a slot only occasionally."""
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     capture.round()
     capture.round()
@@ -331,7 +331,7 @@ def test_a_slot_that_forgot_is_told_again(
         patch.setattr(f"{DATABASES}.postgres_slot.ReplicationSlot.advance", lambda *_: None)
         capture.rounds(20)
         database.execute("INSERT INTO t VALUES (20)")
-        # What is peeked at is all old, and there is more behind it.
+        # All peeked changes are old, and more changes follow.
         assert capture.round(limit=10) == []
     assert [row["key"]["id"] for row in capture.rounds(1, limit=10)] == [20]
 
@@ -356,7 +356,7 @@ def test_changes_of_a_partitioned_table_come_under_its_own_name(
     rows = capture.rounds(2)
     assert short(rows) == [("c", None, {"id": 12, "name": "b"}), ("u", None, {"id": 1, "name": "c"})]
     assert {row["topic"] for row in rows} == {"p.public.t"}
-    # The publication is found as it was left.
+    # The publication is unchanged.
     capture.restart()
     database.execute("DELETE FROM t WHERE id = 12")
     assert len(capture.rounds(2)) == 2
@@ -366,7 +366,7 @@ def test_a_publication_that_knew_no_partitioned_tables_learns_it(
     capture: Capture, database: psycopg.Connection[Any], name: str
 ) -> None:
     database.execute(f"CREATE PUBLICATION {name}")
-    # No publication takes a table whose changes are in no log: it is left alone.
+    # A publication cannot contain an unlogged table, so the table is skipped.
     database.execute("CREATE UNLOGGED TABLE passing (id int PRIMARY KEY)")
     database.execute("CREATE TABLE t (id int PRIMARY KEY) PARTITION BY RANGE (id)")
     database.execute("CREATE TABLE t_low PARTITION OF t FOR VALUES FROM (0) TO (10)")
@@ -380,23 +380,23 @@ def test_every_table_is_read_again_when_the_slot_was_dropped(
 ) -> None:
     for table in ("a", "b"):
         database.execute(f"CREATE TABLE {table} (id int PRIMARY KEY)")
-    found = Capture(postgres, name, slot_drop_on_stop="true")
-    settled(found)
-    found.restart()
+    own_capture = Capture(postgres, name, slot_drop_on_stop="true")
+    settled(own_capture)
+    own_capture.restart()
     for table in ("a", "b"):
         database.execute(f"INSERT INTO {table} VALUES (1)")
-    # Stopped where all have forgotten, and killed where there is a slot and nothing of what was read is in a topic.
-    assert found.round() == []
-    found.restart()
-    assert found.round() == []
-    assert len(found.round(commit=False)) == 2
-    found.kill()
-    rows = found.rounds(2)
+    # A stop after all positions were dropped, then a kill with a slot and before any row that was read is in a topic.
+    assert own_capture.round() == []
+    own_capture.restart()
+    assert own_capture.round() == []
+    assert len(own_capture.round(commit=False)) == 2
+    own_capture.kill()
+    rows = own_capture.rounds(2)
     assert sorted((row["topic"], row["value"]["op"]) for row in rows) == [("p.public.a", "r"), ("p.public.b", "r")]
-    settled(found)
+    settled(own_capture)
     database.execute("INSERT INTO b VALUES (2)")
-    assert short(found.rounds(1)) == [("c", None, {"id": 2})]
-    found.reader.close()
+    assert short(own_capture.rounds(1)) == [("c", None, {"id": 2})]
+    own_capture.reader.close()
 
 
 def test_a_new_table_waits_for_those_who_have_changed_it_and_others_do_not(

@@ -1,6 +1,6 @@
 """Change data capture from a server that is killed again and again: every change comes once, readers go on.
 
-FAULTS_SECONDS says for how long (60), FAULTS_SEED what is drawn.
+FAULTS_SECONDS is the duration (60), FAULTS_SEED the random seed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SEED = int(os.environ.get("FAULTS_SEED", "1"))
 
 
 class Writer(threading.Thread):
-    """Changes rows and notes every change, until it is told to stop."""
+    """Changes rows and records every change, until it is stopped."""
 
     def __init__(self, server: PostgresServer) -> None:
         super().__init__(daemon=True)
@@ -107,7 +107,7 @@ def test_every_change_comes_once_from_a_server_that_is_killed() -> None:
 
 
 def _patiently(capture: Capture) -> list[dict[str, Any]]:
-    """A batch, or nothing when the server is away: rows count only when the batch went through."""
+    """A batch, or no rows while the server is unavailable: rows count only if the whole batch succeeds."""
     try:
         return capture.round()
     except RetriableError:

@@ -58,17 +58,17 @@ def test_what_a_source_writes_a_sink_reads(plain_spark: SparkSession, registry: 
     assert [row.value is None for row in written.select("value").collect()] == [False, False, True]
     read = converter.from_bytes(written, "value")
 
-    found = [row.value and row.value.asDict(recursive=True) for row in read.select("value").collect()]
-    assert [value and (value["name"], value["age"], value["tags"]) for value in found] == [
+    values = [row.value and row.value.asDict(recursive=True) for row in read.select("value").collect()]
+    assert [value and (value["name"], value["age"], value["tags"]) for value in values] == [
         ("Ada", 36, {"x": 1}),
         ("Bob", None, {}),
         None,
     ]
-    assert found[0]["address"] == {"city": "Rome"}
-    assert found[0]["at"] == ("2026-05-31T12:00:00Z" if kind == "JSON" else at)
-    given = schema_of(read, "value")
-    assert given is not None
-    assert [each.name for each in given.fields] == ["name", "age", "tags", "at", "address"]
+    assert values[0]["address"] == {"city": "Rome"}
+    assert values[0]["at"] == ("2026-05-31T12:00:00Z" if kind == "JSON" else at)
+    schema = schema_of(read, "value")
+    assert schema is not None
+    assert [field.name for field in schema.fields] == ["name", "age", "tags", "at", "address"]
     assert registry.get(f"/subjects/people-{kind}/versions/latest")["schemaType"] == kind
 
 
@@ -100,5 +100,5 @@ def test_an_unknown_subject_is_told(plain_spark: SparkSession, registry: Registr
 def test_the_subject_follows_from_the_topic(topics: dict[str, str], converter: str, subject: str | None) -> None:
     config = {converter: "AvroConverter", f"{converter}.schema.registry.url": "http://localhost:1", **topics}
     chain = build_chain(config, Plugins())
-    found: Any = chain.value if converter == "value.converter" else chain.key
-    assert found.settings.text_or_none("subject") == subject
+    column_converter: Any = chain.value if converter == "value.converter" else chain.key
+    assert column_converter.settings.text_or_none("subject") == subject

@@ -1,7 +1,7 @@
-"""The REST interface beside Kafka Connect's: a conversation that was held with Apache Kafka 4.3.1, held with ours.
+"""The REST interface beside Kafka Connect's: replays a recorded conversation with Apache Kafka 4.3.1.
 
-`data/rest.json` has every call with the status and body of Kafka's answer. Sentences were left out when it was
-recorded, and so were versions and the names of workers: what is compared is what programs read.
+`data/rest.json` has every call with the status and body of Kafka's answer. The recording omits messages, versions and
+the names of workers: only the fields that programs read are compared.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from tests.support.connect_workers import Api, fake_worker, plugins_for_tests
 
 CONVERSATION = json.loads((Path(__file__).parent / "data" / "rest.json").read_text())
 _KNOWN = {
-    each["definition"]["name"]
+    setting["definition"]["name"]
     for step in CONVERSATION
     if isinstance(step["answer"], dict)
-    for each in step["answer"].get("configs", ())
+    for setting in step["answer"].get("configs", ())
 }
 # Settings whose values name classes or versions, which are ours.
 _OURS = ("connector.plugin.version", "converter", "version")
@@ -30,8 +30,8 @@ _OURS = ("connector.plugin.version", "converter", "version")
 
 @pytest.fixture(scope="module")
 def broker() -> Any:
-    with cluster(settings={"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "3"}) as found:
-        yield found
+    with cluster(settings={"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "3"}) as running:
+        yield running
 
 
 @pytest.mark.parametrize("distributed", [True, False], ids=["distributed", "standalone"])
@@ -55,22 +55,22 @@ async def _talk(bootstrap: str, directory: Path, *, distributed: bool) -> None:
         await asyncio.wait_for(worker.herder.ready.wait(), 90)  # type: ignore[union-attr]
         await api.call("POST", "/connectors", {"name": "warm-up", "config": {}})
         for number, step in enumerate(CONVERSATION):
-            got = await _step(api, step)
-            assert got == _wanted(step), f"{number}: {step['call']}"
+            outcome = await _step(api, step)
+            assert outcome == _wanted(step), f"{number}: {step['call']}"
 
 
 async def _step(api: Api, step: dict[str, Any]) -> tuple[int, Any]:
     method, path = step["call"]
-    got: tuple[int, Any] = (0, None)
+    outcome: tuple[int, Any] = (0, None)
     for _ in range(1_200 if step.get("until") else 1):
         status, answer = await api.call(
             method, path, step.get("body"), raw=step.get("raw"), content_type=step.get("type")
         )
-        got = (status, _answer(method, answer if answer != "" else None))
-        if got == _wanted(step):
+        outcome = (status, _answer(method, answer if answer != "" else None))
+        if outcome == _wanted(step):
             break
         await asyncio.sleep(0.05)
-    return got
+    return outcome
 
 
 def _wanted(step: dict[str, Any]) -> tuple[int, Any]:
@@ -78,22 +78,22 @@ def _wanted(step: dict[str, Any]) -> tuple[int, Any]:
 
 
 def _answer(method: str, answer: Any) -> Any:
-    found = _shape(answer)
-    if method in ("PUT", "PATCH") and isinstance(found, dict):
-        # The tasks at this moment: the new plan may be there already, or not yet.
-        found.pop("tasks", None)
-    return found
+    shape = _shape(answer)
+    if method in ("PUT", "PATCH") and isinstance(shape, dict):
+        # The current tasks: the new plan may not exist yet.
+        shape.pop("tasks", None)
+    return shape
 
 
 def _shape(value: Any, key: str = "") -> Any:
-    """What is to be the same."""
+    """The parts of an answer that must be equal."""
     if isinstance(value, list):
         if value and isinstance(value[0], dict) and {"class", "type"} <= set(value[0]):
-            return sorted({each["type"] for each in value})
+            return sorted({plugin["type"] for plugin in value})
         return [
-            _shape(each)
-            for each in value
-            if not isinstance(each, dict) or "importance" not in each or _is_kafkas(each["name"])
+            _shape(entry)
+            for entry in value
+            if not isinstance(entry, dict) or "importance" not in entry or _is_kafkas(entry["name"])
         ]
     if not isinstance(value, dict):
         return "" if key in ("version", "commit", "kafka_cluster_id", "task.class") and value is not None else value
@@ -106,36 +106,36 @@ def _shape(value: Any, key: str = "") -> Any:
     if set(value) == {"message"}:
         return {}
     left_out = ("documentation", "trace", "worker_id", "message")
-    return {each: _shape(inner, each) for each, inner in value.items() if each not in left_out}
+    return {name: _shape(inner, name) for name, inner in value.items() if name not in left_out}
 
 
 def _is_kafkas(name: str) -> bool:
-    """Whether Kafka has this setting; we have some more."""
+    """True if Kafka has this setting; Ottla has additional ones."""
     return name in _KNOWN and not name.endswith("plugin.version")
 
 
 def _validation(value: dict[str, Any]) -> dict[str, Any]:
-    found = {}
-    for each in value["configs"]:
-        definition = each["definition"]
+    settings = {}
+    for setting in value["configs"]:
+        definition = setting["definition"]
         if _is_kafkas(definition["name"]):
-            errors = each["value"]["errors"]
-            found[definition["name"]] = {
+            errors = setting["value"]["errors"]
+            settings[definition["name"]] = {
                 **_definition(definition),
-                "value": _value(definition["name"], each["value"]["value"]),
+                "value": _value(definition["name"], setting["value"]["value"]),
                 "wrong": bool(errors if isinstance(errors, int) else len(errors)),
             }
-    return {"groups": [group for group in value["groups"] if group != "Batches"], "configs": found}
+    return {"groups": [group for group in value["groups"] if group != "Batches"], "configs": settings}
 
 
 def _definition(definition: dict[str, Any]) -> dict[str, Any]:
-    kept = ("name", "type", "required", "importance", "group", "width", "display_name", "dependents")
-    found = {each: definition[each] for each in kept}
-    # Where a setting stands among those of a transform depends on how many there are.
+    keys = ("name", "type", "required", "importance", "group", "width", "display_name", "dependents")
+    shape = {key: definition[key] for key in keys}
+    # The position of a transform's setting depends on the number of settings.
     if not definition["name"].startswith("transforms."):
-        found["order_in_group"] = definition["order_in_group"]
-        found["default"] = _value(definition["name"], definition["default_value"])
-    return found
+        shape["order_in_group"] = definition["order_in_group"]
+        shape["default"] = _value(definition["name"], definition["default_value"])
+    return shape
 
 
 def _value(name: str, value: str | None) -> str | None:

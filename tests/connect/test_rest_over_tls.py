@@ -18,8 +18,8 @@ from tests.support.secured import Certificates, SecuredNode
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Cluster]:
-    with cluster() as found:
-        yield found
+    with cluster() as running:
+        yield running
 
 
 async def repeat(succeeds: Callable[[], Awaitable[bool]]) -> None:
@@ -31,7 +31,7 @@ async def repeat(succeeds: Callable[[], Awaitable[bool]]) -> None:
 def test_workers_serve_and_forward_over_https(broker: Cluster, tmp_path: Path) -> None:
     certificates = Certificates(tmp_path / "certificates")
     tls = certificates.server_settings("listeners.https.")
-    given: dict[str, str] = {
+    settings: dict[str, str] = {
         **{name.replace(".", "_"): text for name, text in tls.items()},
         "listeners": "https://localhost:0",
         "listeners_https_ssl_client_auth": "required",
@@ -42,12 +42,12 @@ def test_workers_serve_and_forward_over_https(broker: Cluster, tmp_path: Path) -
 
     async def run() -> None:
         first, second = (
-            fake_worker(broker.bootstrap, tmp_path / name, distributed=True, **given) for name in ("one", "two")
+            fake_worker(broker.bootstrap, tmp_path / name, distributed=True, **settings) for name in ("one", "two")
         )
-        async with first as (one, *_), second as (two, *_), aiohttp.ClientSession() as session:
-            assert one.url.startswith("https://localhost:")
+        async with first as (first_api, *_), second as (second_api, *_), aiohttp.ClientSession() as session:
+            assert first_api.url.startswith("https://localhost:")
             with pytest.raises(aiohttp.ClientError):
-                await (await session.get(one.url, ssl=stranger)).read()
+                await (await session.get(first_api.url, ssl=stranger)).read()
             config = {"connector.class": "LineSource", "topic": "t", "file": "f"}
 
             async def create(url: str, name: str) -> int:
@@ -56,13 +56,13 @@ def test_workers_serve_and_forward_over_https(broker: Cluster, tmp_path: Path) -
 
             # One of the two is not the leader, and passes its request on.
             async def both_work() -> bool:
-                statuses = [await create(url, name) for url, name in ((one.url, "a"), (two.url, "b"))]
+                statuses = [await create(url, name) for url, name in ((first_api.url, "a"), (second_api.url, "b"))]
                 return all(status in (201, 409) for status in statuses)
 
             await repeat(both_work)
 
             async def listed() -> bool:
-                answer = await session.get(f"{two.url}connectors", ssl=context)
+                answer = await session.get(f"{second_api.url}connectors", ssl=context)
                 return sorted(await answer.json()) == ["a", "b"]
 
             await repeat(listed)
@@ -82,17 +82,17 @@ def test_a_worker_without_a_certificate_says_so(broker: Cluster, tmp_path: Path)
 def test_a_worker_reaches_its_brokers_over_tls(tmp_path: Path) -> None:
     certificates = Certificates(tmp_path / "certificates")
     settings = {**certificates.server_settings(), "listener.name.clients.ssl.client.auth": "required"}
-    given = {name.replace(".", "_"): text for name, text in certificates.client_properties().items()}
+    client_settings = {name.replace(".", "_"): text for name, text in certificates.client_properties().items()}
     with SecuredNode(tmp_path / "node", {"CLIENTS": "SSL"}, settings) as node:
 
         async def run() -> None:
             address = node.address("CLIENTS")
-            worker = fake_worker(address, tmp_path, distributed=True, security_protocol="SSL", **given)
-            async with worker as (one, *_), aiohttp.ClientSession() as session:
+            worker = fake_worker(address, tmp_path, distributed=True, security_protocol="SSL", **client_settings)
+            async with worker as (api, *_), aiohttp.ClientSession() as session:
                 config = {"connector.class": "LineSource", "topic": "t", "file": "f"}
 
                 async def created() -> bool:
-                    answer = await session.post(f"{one.url}connectors", json={"name": "a", "config": config})
+                    answer = await session.post(f"{api.url}connectors", json={"name": "a", "config": config})
                     return answer.status == 201
 
                 await repeat(created)

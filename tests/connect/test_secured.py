@@ -32,7 +32,7 @@ def client_properties(cluster: SecuredUp) -> dict[str, str]:
 
 
 def options(cluster: SecuredUp) -> dict[str, str]:
-    """As Spark's own connector takes them."""
+    """The options of the cluster in the form of Spark's own connector."""
     return {f"kafka.{name}": text for name, text in client_properties(cluster).items()}
 
 
@@ -58,17 +58,17 @@ def test_spark_writes_and_reads_over_tls_with_a_login(spark: SparkSession, secur
     assert query.exception() is None
     frame = read(spark, secured, "copied")
     assert [row["value"] for row in frame.selectExpr("cast(value as string) value").collect()] == ["one espresso"]
-    with redirect_stdout(io.StringIO()) as shown:
+    with redirect_stdout(io.StringIO()) as output:
         frame.explain(extended=True)
-    assert secured.librdkafka()["sasl.password"] not in shown.getvalue()
+    assert secured.librdkafka()["sasl.password"] not in output.getvalue()
 
 
 def test_a_wrong_password_says_so(spark: SparkSession, secured: SecuredUp) -> None:
-    given = options(secured)
+    reader_options = options(secured)
     password = secured.librdkafka()["sasl.password"]
-    given["kafka.sasl.jaas.config"] = given["kafka.sasl.jaas.config"].replace(password, "guess")
+    reader_options["kafka.sasl.jaas.config"] = reader_options["kafka.sasl.jaas.config"].replace(password, "guess")
     with pytest.raises(Exception, match="refused the login of admin") as failure:
-        spark.read.format("ottla").options(**given).option("subscribe", "written").load().count()
+        spark.read.format("ottla").options(**reader_options).option("subscribe", "written").load().count()
     assert password not in str(failure.value)
 
 

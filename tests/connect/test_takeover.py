@@ -1,4 +1,4 @@
-"""Tasks on real Spark that fail, stop and move: whatever happens in between, everything is there once."""
+"""Tasks on real Spark that fail, stop and move: every record arrives exactly once."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ STRING = "org.apache.kafka.connect.storage.StringConverter"
 @pytest.fixture(scope="module")
 def topics() -> Iterator[Topics]:
     with cluster(settings={"group.initial.rebalance.delay.ms": "0"}) as running:
-        found = Topics(running.bootstrap)
-        yield found
-        found.close()
+        client = Topics(running.bootstrap)
+        yield client
+        client.close()
 
 
 def properties(topics: Topics, name: str) -> dict[str, str]:
@@ -65,7 +65,7 @@ def test_another_worker_goes_on_where_the_first_one_stopped(
         )
         first.put("keep", connector_class="KeepingSink", topics=topic, directory=str(target))
         first.wait(lambda: len(kept(target)) >= 120, "count", "keep")
-        # It is stopped when there is something to do again.
+        # The worker is stopped while there are new records to copy.
         (control / "until").write_text("120")
     with LiveWorker(properties(topics, "moves"), spark) as second:
         second.wait(lambda: len(kept(target)) >= 240, "count", "keep")
@@ -156,7 +156,7 @@ MARKED = {"transforms": "mark", "transforms_mark_type": "InsertHeader"} | {
 def test_what_has_passed_before_spark_tries_again_fails_no_task(
     topics: Topics, spark: SparkSession, tmp_path: Path, more: dict[str, str]
 ) -> None:
-    """Of the attempts that Spark gives a task, only the first may write; the others do not know why they are there."""
+    """Only the first attempt of a Spark task may write, because a later attempt does not know why it runs."""
     topic, control = topics.create(), tmp_path / "control"
     control.mkdir()
     (control / "retry-once").touch()
@@ -172,15 +172,22 @@ def test_what_has_passed_before_spark_tries_again_fails_no_task(
 def test_a_sink_that_is_dead_and_then_slow_delays_no_other_sink_and_catches_up(
     topics: Topics, spark: SparkSession, tmp_path: Path
 ) -> None:
-    """The topic is what lies between: the source and the other sink never notice."""
+    """The topic decouples them: the source and the other sink are not affected."""
     topic, quick, late, control = topics.create(partitions=1), tmp_path / "q", tmp_path / "l", tmp_path / "control"
     control.mkdir()
     (control / "retry").touch()
-    told = tmp_path / "told"
-    told.mkdir()
-    (told / "until").write_text("100")
+    count_control = tmp_path / "told"
+    count_control.mkdir()
+    (count_control / "until").write_text("100")
     with LiveWorker(properties(topics, "late"), spark) as worker:
-        worker.put("count", connector_class="CountingSource", topic=topic, until="0", partitions="2", control=str(told))
+        worker.put(
+            "count",
+            connector_class="CountingSource",
+            topic=topic,
+            until="0",
+            partitions="2",
+            control=str(count_control),
+        )
         worker.put("quick", connector_class="KeepingSink", topics=topic, directory=str(quick))
         worker.put(
             "late", connector_class="KeepingSink", topics=topic, directory=str(late), control=str(control),
@@ -188,8 +195,8 @@ def test_a_sink_that_is_dead_and_then_slow_delays_no_other_sink_and_catches_up(
         )  # fmt: skip
 
         def progress() -> dict[str, Any]:
-            found: dict[str, Any] = worker.request("GET", "/connectors/late/tasks/0/progress")
-            return found
+            answer: dict[str, Any] = worker.request("GET", "/connectors/late/tasks/0/progress")
+            return answer
 
         worker.wait(lambda: len(kept(quick)) == 200 and progress().get("retries", 0) > 2, "count", "quick")
         assert kept(late) == []
@@ -198,7 +205,7 @@ def test_a_sink_that_is_dead_and_then_slow_delays_no_other_sink_and_catches_up(
 
         (control / "slow").write_text("1.5")
         (control / "retry").unlink()
-        (told / "until").write_text("400")
+        (count_control / "until").write_text("400")
         worker.wait(lambda: len(kept(quick)) == 800 and len(kept(late)) >= 50, "count", "quick")
         assert len(kept(late)) < 800, "it was to be slow"
 

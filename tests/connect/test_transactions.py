@@ -1,4 +1,4 @@
-"""A transaction that the driver of a task holds, and others write in."""
+"""A transaction that the driver of a task holds, and that other processes write to."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.support.connect_reading import committed_values
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Cluster]:
-    with cluster() as found:
-        yield found
+    with cluster() as running:
+        yield running
 
 
 def settings_of(broker: Cluster) -> ClientSettings:
@@ -38,7 +38,7 @@ async def write(broker: Cluster, transactions: TaskTransactions, topic: str, *va
 
 
 async def shows(broker: Cluster, topic: str, *values: str) -> None:
-    """Waits until this is committed: a transaction that is decided is open until its markers have come."""
+    """Waits until the values are committed: a decided transaction stays open until its markers are written."""
     async with asyncio.timeout(90):
         while await committed_values(broker.bootstrap, topic) != list(values):
             pass
@@ -87,8 +87,8 @@ def test_a_worker_that_lost_its_task_writes_nothing_more(broker: Cluster) -> Non
         await write(broker, new, "zombie", b"of the new one")
         await new.commit()
         await shows(broker, "zombie", "of the new one")
-        for each in (old, new):
-            await each.close()
+        for transactions in (old, new):
+            await transactions.close()
         await connections.close()
 
     asyncio.run(run())

@@ -1,7 +1,7 @@
 """Every transform gives what Kafka's own gives: cases and answers are in data/transform_cases.json, from Kafka itself.
 
-A case goes in as Connect's JSON and comes out as Connect's JSON, so this holds the converter to its word too: schemas
-with all their members, logical types, defaults.
+Cases and results are in Connect's JSON, so the converter is tested too: schemas with all their members, logical types,
+defaults.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DIFFERENT = {
     # Fifty million years from now.
     'TimestampConverter$Value {"target.type": "Timestamp", "unix.precision": "seconds", "field": "n"} 0',
 }
-# One after the other they take a minute; every test run takes the first of each transform.
+# All cases take a minute; every test run takes the first case of each transform.
 FIRST = 1
 
 
@@ -60,10 +60,10 @@ def _compare(spark: SparkSession, cases: list[dict[str, Any]]) -> None:
     for case in cases:
         if case["name"] in DIFFERENT:
             continue
-        got = next((_plain(row) for row in _outcome_frame(spark, case).collect()), {"dropped": True})
+        actual = next((_plain(row) for row in _outcome_frame(spark, case).collect()), {"dropped": True})
         expected = {"failed": True} if "failed" in case["expected"] else case["expected"]
-        if got != expected:
-            wrong.append(f"{case['name']}\n   Kafka {json.dumps(expected)}\n   Ottla {json.dumps(got)}")
+        if actual != expected:
+            wrong.append(f"{case['name']}\n   Kafka {json.dumps(expected)}\n   Ottla {json.dumps(actual)}")
     assert not wrong, f"{len(wrong)} of {len(cases)} cases differ\n" + "\n".join(wrong)
 
 
@@ -97,7 +97,9 @@ def _outcome_frame(spark: SparkSession, case: dict[str, Any]) -> DataFrame:
         "topic",
         sql.col("key").cast("string").alias("key"),
         sql.col("value").cast("string").alias("value"),
-        sql.transform("headers", lambda each: sql.struct(each["key"], each["value"].cast("string"))).alias("headers"),
+        sql.transform("headers", lambda header: sql.struct(header["key"], header["value"].cast("string"))).alias(
+            "headers"
+        ),
         record_failures.FAILURE,
     )
 
@@ -123,11 +125,11 @@ def _literal(data: bytes | None) -> str:
 
 
 def _transform(name: str) -> ExpressionTransform:
-    for each in transforms.__all__:
-        found = getattr(transforms, each)
-        if name in found.aliases:
-            made: ExpressionTransform = found()
-            return made
+    for class_name in transforms.__all__:
+        transform_class = getattr(transforms, class_name)
+        if name in transform_class.aliases:
+            transform: ExpressionTransform = transform_class()
+            return transform
     raise AssertionError(f"no transform is called {name}")
 
 

@@ -1,4 +1,4 @@
-"""What a worker finds out before it starts Spark, and how it says so."""
+"""The checks of a worker before it starts Spark, and their error messages."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tests.support.connect_workers import FakeEngine, fake_worker, plugins_for_t
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Cluster]:
-    with cluster() as found:
-        yield found
+    with cluster() as running:
+        yield running
 
 
 FACTORS = tuple(f"{kind}_storage_replication_factor" for kind in ("config", "offset", "status"))
@@ -50,8 +50,8 @@ def test_a_replication_factor_that_is_too_large_is_named_before_spark_starts(
 ) -> None:
     started: list[FakeEngine] = []
 
-    def engine(*given: Any) -> FakeEngine:
-        started.append(FakeEngine(*given, []))
+    def engine(*arguments: Any) -> FakeEngine:
+        started.append(FakeEngine(*arguments, []))
         return started[0]
 
     async def run() -> None:

@@ -1,4 +1,4 @@
-"""Workers that share their work, and what they keep in their topics. Their tasks move nothing."""
+"""Workers that share their work, and what they keep in their topics. Their tasks move no records."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ SOURCE = {"connector.class": "LineSource", "topic": "lines", "file": "in.txt"}
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Cluster]:
-    with cluster(settings={"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "3"}) as found:
-        yield found
+    with cluster(settings={"group.initial.rebalance.delay.ms": "0", "offsets.topic.num.partitions": "3"}) as running:
+        yield running
 
 
 def on_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
     @functools.wraps(test)
-    def run(*given: Any, **named: Any) -> None:
-        asyncio.run(test(*given, **named))
+    def run(*arguments: Any, **named: Any) -> None:
+        asyncio.run(test(*arguments, **named))
 
     return run
 
@@ -65,16 +65,16 @@ class Team:
         return member
 
     def tasks(self) -> list[int]:
-        """How many tasks each worker has."""
+        """The number of tasks of every worker."""
         return [len(worker.herder.reconciler.owned().tasks) for worker, _, _ in self.members if worker.herder]
 
     def leaders(self) -> list[bool]:
         return [worker.herder.reconciler.is_leader for worker, _, _ in self.members if worker.herder]
 
     async def die(self, place: int) -> float:
-        """A worker is gone without a word: nothing of it runs any more, and its session goes on until it ends.
+        """Ends a worker without LeaveGroup: its session lasts until it expires.
 
-        When it gave its last sign of life that was answered, by the clock of the loop.
+        Returns the loop's time of the last heartbeat that was answered.
         """
         worker, _, started = self.members.pop(place)
         assert worker.herder is not None
@@ -85,8 +85,8 @@ class Team:
         await asyncio.gather(*worker.herder._loops, return_exceptions=True)
         worker.herder._loops.clear()
         worker.herder._group = None
-        for each in started:
-            each.stopped = True
+        for fake_task in started:
+            fake_task.stopped = True
         return last_heard
 
 
@@ -106,7 +106,7 @@ async def test_a_joining_worker_gets_its_share_and_a_change_reaches_all_workers(
         running = {task.spec.task.id for task in first + second if not task.stopped}
         assert running == {f"{name}-{number}" for name in "ab" for number in range(3)}
         assert len([task for task in first + second if not task.stopped]) == 6
-        # Asked of the follower, decided by the leader, done by both.
+        # The follower gets the request, the leader decides, and both workers apply the change.
         follower = (api, second_api)[team.leaders().index(False)]
         changed = {**SOURCE, "tasks.max": "3", "plan.tasks": "3", "batch.size": "7"}
         status, info = await follower.call("PUT", "/connectors/a/config", changed)
@@ -121,14 +121,14 @@ async def test_a_joining_worker_gets_its_share_and_a_change_reaches_all_workers(
                 == ["7", "7", "7"]
             )
         )
-        for each in (api, second_api):
+        for worker_api in (api, second_api):
             workers = set()
             for name in "ab":
-                body = await each.wait(
+                body = await worker_api.wait(
                     f"/connectors/{name}/status",
                     lambda body: [task["state"] for task in body["tasks"]] == ["RUNNING"] * 3,
                 )
-                workers |= {one["worker_id"] for one in body["tasks"]}
+                workers |= {task["worker_id"] for task in body["tasks"]}
             assert len(workers) == 2
         # A task is restarted on its own worker. Any worker can be asked.
         for number in range(3):
@@ -376,7 +376,7 @@ async def test_what_a_dead_worker_has_open_is_ended_when_its_connector_is_delete
         assert (await api.call("DELETE", "/connectors/a"))[0] == 204
         await until(lambda: bool(engine.fenced))
         assert set(engine.fenced) == {f"deletes-a-{number}" for number in range(4)}
-        # One that is there again has ended by itself what was before, and is left alone.
+        # A connector that was created again has ended its former tasks itself, so its tasks are not fenced.
         await api.call("PUT", "/connectors/a/config", config)
         await worker.herder.reconciler.stale.fence_deleted("a", ["too late"])
         assert "too late" not in engine.fenced
@@ -404,10 +404,10 @@ async def test_progress_and_metrics(broker: Cluster, tmp_path: Path) -> None:
         await until(lambda: bool(started or more))
         (task,) = started + more
         task.progress.on_batch(records=100, size=5_000, seconds=0.5)
-        for each in (api, other):
-            body = await each.wait('/connectors/a"b/tasks/0/progress', lambda body: body["records"] == 100)
+        for worker_api in (api, other):
+            body = await worker_api.wait('/connectors/a"b/tasks/0/progress', lambda body: body["records"] == 100)
             assert body["last_batch"]["duration_ms"] == 500.0
-        pages = "".join([(await each.call("GET", "/metrics"))[1] for each in (api, other)])
+        pages = "".join([(await worker_api.call("GET", "/metrics"))[1] for worker_api in (api, other)])
         assert 'ottla_connect_task_records_total{connector="a\\"b",task="0"} 100' in pages
         assert 'ottla_connect_task_status{connector="a\\"b",task="0",state="running"} 1' in pages
         assert (await api.call("GET", '/connectors/a"b/tasks/5/progress'))[0] == 404
@@ -422,10 +422,10 @@ async def test_workers_of_apache_kafka_are_kept_out_of_the_group(broker: Cluster
 
         async with asyncio.timeout(90):
             while True:
-                found = (await Groups(worker.herder.cluster).describe(["protocol"]))["protocol"]
-                assert isinstance(found, DescribedGroup)
-                assert found.protocol_type == "connect"
-                if found.state == "Stable":
+                group = (await Groups(worker.herder.cluster).describe(["protocol"]))["protocol"]
+                assert isinstance(group, DescribedGroup)
+                assert group.protocol_type == "connect"
+                if group.state == "Stable":
                     break
 
 
@@ -433,12 +433,12 @@ async def _records(broker: Cluster, topic: str) -> list[Any]:
     settings = ClientSettings(bootstrap_servers=parse_bootstrap(broker.bootstrap))
     async with Consumer(settings, ConsumerSettings(read_committed=True)) as consumer:
         await consumer.assign(await consumer.partitions(topic))
-        for one, offset in (await consumer.beginning_offsets(consumer.assignment)).items():
-            consumer.seek(one, offset)
+        for partition, offset in (await consumer.beginning_offsets(consumer.assignment)).items():
+            consumer.seek(partition, offset)
         ends = await consumer.end_offsets(consumer.assignment)
-        found = []
-        while any(consumer.position(one) < end for one, end in ends.items()):
-            found += await consumer.poll(500)
+        records = []
+        while any(consumer.position(partition) < end for partition, end in ends.items()):
+            records += await consumer.poll(500)
     return [
-        [(record.key or b"").decode(), None if record.value is None else json.loads(record.value)] for record in found
+        [(record.key or b"").decode(), None if record.value is None else json.loads(record.value)] for record in records
     ]

@@ -1,8 +1,8 @@
 """Two workers of one group, of which one is killed or frozen, again and again: nothing is lost, nothing is doubled.
 
-A frozen worker wakes up when others have its tasks, and believes for a moment that it still has them.
+A frozen worker wakes up when other workers have its tasks, and acts for a moment as if it still had them.
 
-FAULTS_ROUNDS says how often (4).
+FAULTS_ROUNDS is the number of rounds (4).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.spark]
 
 ROUNDS = int(os.environ.get("FAULTS_ROUNDS", "4"))
 COUNTERS = 4
-# What each counter counts in a round.
+# The records of a counter in a round.
 EACH = 200
 PLUGINS = str(Path(__file__).parents[1] / "support" / "connect_plugins")
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -70,7 +70,7 @@ class CommandWorker:
             assert answer.status == 201
 
     def signal(self, number: signal.Signals) -> None:
-        """To all of it: driver, Java and Python workers are one session."""
+        """Signals the whole session: driver, JVM and Python workers."""
         assert self._process is not None
         os.killpg(self._process.pid, number)
         if number is signal.SIGKILL:
@@ -81,11 +81,11 @@ class CommandWorker:
             self.signal(signal.SIGKILL)
 
 
-def until(holds: object, what: str, seconds: float, *logs: Path) -> None:
+def until(holds: object, failure: str, seconds: float, *logs: Path) -> None:
     assert callable(holds)
     end = time.monotonic() + seconds
     while not holds():
-        assert time.monotonic() < end, what + "".join(f"\n{log}: {log.read_text()[-3000:]}" for log in logs)
+        assert time.monotonic() < end, failure + "".join(f"\n{log}: {log.read_text()[-3000:]}" for log in logs)
         time.sleep(0.2)
 
 
@@ -136,7 +136,7 @@ def test_another_worker_takes_over_whenever_one_is_killed_or_frozen(tmp_path: Pa
                 before, goal = len(kept(target)), (number + 1) * COUNTERS * EACH
                 (control / "beside").write_text(str((number + 1) * EACH))
                 (control / "beside").replace(control / "until")
-                # In the middle of it one of them is hit, and the other one does the rest.
+                # One worker is hit during the round, and the other worker completes it.
                 until(lambda before=before: len(kept(target)) > before, "nothing moves", 300, *logs)  # type: ignore[misc]
                 victim, freezes = workers[number % 2], number % 4 >= 2
                 victim.signal(signal.SIGSTOP if freezes else signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""A client of Kafka Connect's REST interface, of Apache Kafka's workers and of ours.
+"""A client of Kafka Connect's REST interface, for workers of Apache Kafka and of Ottla.
 
 Blocking, on the standard library: a command makes a few requests one after the other. A worker that is rebalancing
 answers 409, and the request is repeated until the time-out.
@@ -39,7 +39,7 @@ class ConnectRest:
             if parts.scheme not in ("http", "https") or not parts.hostname:
                 raise ValueError(f"{url!r} is not an address like {DEFAULT_URL}.")
         self._timeout_seconds = timeout_ms / 1000
-        # The address of the configuration is never a proxy's.
+        # Requests go to the configured address, never through a proxy.
         handlers: list[BaseHandler] = [ProxyHandler({})]
         if tls is not None:
             handlers.append(HTTPSHandler(context=tls))
@@ -65,7 +65,7 @@ class ConnectRest:
     def _call(
         self, method: str, path: tuple[str, ...], query: Mapping[str, str | list[str]], body: object = None
     ) -> Any:
-        """The decoded answer. Raises RestError with the worker's own sentence."""
+        """The decoded answer. Raises RestError with the worker's message."""
         target = "/" + "/".join(quote(part, safe="") for part in path)
         if query:
             target += "?" + urlencode(query, doseq=True)
@@ -127,9 +127,9 @@ def _without_password(url: str) -> str:
 
 
 def _message(content: bytes) -> str:
-    """The sentence of an error answer; the first lines of one that is not Connect's, such as a proxy's."""
+    """The message of an error answer; the beginning of the answer if it is not Connect's, such as a proxy's."""
     try:
-        found = json.loads(content)
-        return str(found.get("message") or "") if isinstance(found, dict) else str(found)
+        answer = json.loads(content)
+        return str(answer.get("message") or "") if isinstance(answer, dict) else str(answer)
     except ValueError:
         return content.decode("utf-8", "replace").strip()[:200]

@@ -44,7 +44,7 @@ EngineFactory = Callable[[WorkerConfig, Plugins, OffsetStore, Cluster], Engine]
 
 
 class Worker:
-    """An async context manager."""
+    """A worker of Connect, as an async context manager."""
 
     def __init__(
         self, config: WorkerConfig, *, engine: EngineFactory | None = None, plugins: Plugins | None = None
@@ -62,6 +62,7 @@ class Worker:
             tls=rest_tls(config.original) if has_tls else None,
             allow_origin=config.settings.text("access.control.allow.origin"),
             allow_methods=config.settings.text("access.control.allow.methods"),
+            has_admin=config.settings["admin.listeners"] != (),
         )
         self.url = ""
         self.herder: Herder | None = None
@@ -172,7 +173,7 @@ def read_connector_file(path: Path) -> tuple[dict[str, str], TargetState | None]
                 raise ConfigError(f"initial_state is {given}, but it must be one of {', '.join(words)}.")
             target = words[str(given).upper()]
         value = {**value["config"], **({"name": name} if name else {})}
-    return {key: each if isinstance(each, str) else json.dumps(each) for key, each in value.items()}, target
+    return {key: setting if isinstance(setting, str) else json.dumps(setting) for key, setting in value.items()}, target
 
 
 def _spark_engine(config: WorkerConfig, plugins: Plugins, offsets: OffsetStore, cluster: Cluster) -> Engine:

@@ -1,4 +1,4 @@
-"""Writes the cases of transforms, without what is expected of them: that comes from Kafka (see README.md here)."""
+"""Writes the cases of transforms without the expected results, which come from Kafka (see README.md here)."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def insertions(add: Add) -> None:
     add("HoistField$Value", {"field": "all"}, PLAIN, key=None, schemas=False)
     add("HoistField$Key", {"field": "k"}, ORDER_MESSAGE)
 
-    everything = {
+    fields = {
         "topic.field": "t",
         "partition.field": "p!",
         "offset.field": "o?",
@@ -164,9 +164,9 @@ def insertions(add: Add) -> None:
         "static.field": "s",
         "static.value": "constant",
     }
-    add("InsertField$Value", everything, ORDER_MESSAGE, timestamp=MOMENT)
-    add("InsertField$Value", everything, ORDER_MESSAGE)
-    add("InsertField$Value", everything, PLAIN, key=None, schemas=False, timestamp=MOMENT)
+    add("InsertField$Value", fields, ORDER_MESSAGE, timestamp=MOMENT)
+    add("InsertField$Value", fields, ORDER_MESSAGE)
+    add("InsertField$Value", fields, PLAIN, key=None, schemas=False, timestamp=MOMENT)
     add("InsertField$Value", {"topic.field": "t"}, None)
     add("InsertField$Value", {"topic.field": "t"}, STRING_KEY)
     add("InsertField$Key", {"static.field": "s!", "static.value": "1"}, **ORDER_KEY)
@@ -259,16 +259,16 @@ def times(add: Add) -> None:
 
 
 def cases() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    collected: list[dict[str, Any]] = []
 
     def add(transform: str, config: dict[str, str], value: Any, key: Any = STRING_KEY, **more: Any) -> None:
         name = f"{transform} {json.dumps(config)}"
-        name += f" {sum(each['name'].startswith(name) for each in found)}"
-        found.append({"name": name, "transform": transform, "config": config, "key": key, "value": value, **more})
+        name += f" {sum(case['name'].startswith(name) for case in collected)}"
+        collected.append({"name": name, "transform": transform, "config": config, "key": key, "value": value, **more})
 
-    for some in (casts, extractions, headers, insertions, masks, routes, times):
-        some(add)
-    return found
+    for add_cases in (casts, extractions, headers, insertions, masks, routes, times):
+        add_cases(add)
+    return collected
 
 
 if __name__ == "__main__":

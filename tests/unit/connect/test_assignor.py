@@ -98,7 +98,7 @@ def test_it_settles_fairly_and_never_gives_one_thing_to_two(members: list[str], 
     settled, history = rounds(owned, [], TASKS[:count])
     for before, division in zip([owned, *(event.assignments for event in history)], history, strict=False):
         for member, share in division.assignments.items():
-            others = [each for other, has in before.items() if other != member for each in has.tasks]
+            others = [task for other, ownership in before.items() if other != member for task in ownership.tasks]
             assert not share.tasks & set(others), "it was given away before its owner gave it up"
     sizes = [len(share.tasks) for share in settled.values()]
     assert sum(sizes) == count

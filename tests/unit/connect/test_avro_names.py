@@ -17,12 +17,12 @@ def test_what_is_under_a_name_that_avro_does_not_allow_is_written() -> None:
     text, number = Schema(type="string", optional=True), Schema(type="int32", optional=True)
     inner = Schema(type="struct", optional=True, fields=(Field("2nd", number),))
     counts = Schema(type="map", keys=Schema(type="string"), values=number)
-    given = Schema(
+    schema = Schema(
         type="struct",
         fields=(Field("order-id", number), Field("größe", text), Field("a.b", inner), Field("counts", counts)),
     )
     value = {"order-id": 7, "größe": "L", "a.b": {"2nd": 2}, "counts": [("of-a", 1)]}
-    avro: Any = fastavro.parse_schema(avro_from_schema(given))
+    avro: Any = fastavro.parse_schema(avro_from_schema(schema))
     buffer = io.BytesIO()
     small = pyarrow.int32()
     kind = pyarrow.struct(
@@ -35,5 +35,5 @@ def test_what_is_under_a_name_that_avro_does_not_allow_is_written() -> None:
     )
     fastavro.schemaless_writer(buffer, avro, plain(value, kind))
     buffer.seek(0)
-    found = fastavro.schemaless_reader(buffer, avro, None)
-    assert found == {"order_id": 7, "gr__e": "L", "a_b": {"_2nd": 2}, "counts": {"of-a": 1}}
+    decoded = fastavro.schemaless_reader(buffer, avro, None)
+    assert decoded == {"order_id": 7, "gr__e": "L", "a_b": {"_2nd": 2}, "counts": {"of-a": 1}}

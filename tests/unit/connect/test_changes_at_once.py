@@ -1,4 +1,4 @@
-"""Requests that change connectors at the same time, and what answers say of secrets."""
+"""Concurrent changes of connectors, and secrets in responses."""
 
 from __future__ import annotations
 
@@ -42,16 +42,24 @@ def catalog() -> PluginCatalog:
     return PluginCatalog(
         Plugins(),
         config,
-        resolve=lambda given: resolve(given, make_providers({"config.providers": "env"}), mask),
+        resolve=lambda properties: resolve(properties, make_providers({"config.providers": "env"}), mask),
         hide=mask.hide,
     )
+
+
+class NoReconciler:
+    """Nothing runs."""
+
+    async def settle(self, _connector: str) -> None:
+        pass
 
 
 @pytest.fixture
 def connectors(catalog: PluginCatalog) -> Connectors:
     unused: Any = None
+    reconciler: Any = NoReconciler()
     routing = Routing("http://here/", is_distributed=False)
-    return Connectors(Stores(SlowStore(), unused, unused), catalog=catalog, routing=routing, reconciler=unused)
+    return Connectors(Stores(SlowStore(), unused, unused), catalog=catalog, routing=routing, reconciler=reconciler)
 
 
 @pytest.fixture
@@ -64,24 +72,24 @@ def everything_is_valid(catalog: PluginCatalog, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.usefixtures("everything_is_valid")
 def test_two_patches_at_once_are_both_there(connectors: Connectors) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         await connectors.put("c", dict(CONFIG), target=None, replace=False)
         await asyncio.gather(
             connectors.patch("c", {"tasks.max": "3"}),
             connectors.patch("c", {"batch.size": "7", "tasks.max.enforce": None}),
         )
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
     assert connectors.config("c") == {**CONFIG, "tasks.max": "3", "batch.size": "7"}
 
 
 @pytest.mark.usefixtures("everything_is_valid")
 def test_of_two_that_create_a_connector_one_is_refused(connectors: Connectors) -> None:
-    async def whole() -> list[Any]:
-        made = [connectors.put("c", {**CONFIG, "topic": topic}, target=None, replace=False) for topic in "ab"]
-        return await asyncio.gather(*made, return_exceptions=True)
+    async def scenario() -> list[Any]:
+        creations = [connectors.put("c", {**CONFIG, "topic": topic}, target=None, replace=False) for topic in "ab"]
+        return await asyncio.gather(*creations, return_exceptions=True)
 
-    answers = asyncio.run(whole())
+    answers = asyncio.run(scenario())
     (refused,) = [answer for answer in answers if isinstance(answer, Exception)]
     assert isinstance(refused, RequestError)
     assert refused.status == 409
@@ -122,11 +130,11 @@ def test_an_offset_that_is_changed_goes_where_it_was() -> None:
 
 
 def test_a_request_is_passed_on_with_its_name_as_it_was_written() -> None:
-    asked: list[str] = []
+    requested: list[str] = []
 
     class Session:
         def request(self, method: str, url: URL, **_: Any) -> Any:
-            asked.append(f"{method} {url}")
+            requested.append(f"{method} {url}")
             raise HttpClientError
 
     async def read() -> bytes:
@@ -137,5 +145,5 @@ def test_a_request_is_passed_on_with_its_name_as_it_was_written() -> None:
     address = URL("/connectors/a%2Fb%3Fc/config", encoded=True)
     request: Any = SimpleNamespace(method="GET", rel_url=address, query={}, headers={}, read=read, path=address.path)
     answer = asyncio.run(server._forward(request, "http://other:8083/"))
-    assert asked == ["GET http://other:8083/connectors/a%2Fb%3Fc/config"]
+    assert requested == ["GET http://other:8083/connectors/a%2Fb%3Fc/config"]
     assert answer.status == 500

@@ -1,4 +1,4 @@
-"""What records of the config topic mean."""
+"""The meaning of records of the config topic."""
 
 from __future__ import annotations
 

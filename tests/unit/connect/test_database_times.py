@@ -1,4 +1,4 @@
-"""Times of databases that say no zone, and where a table is read up to."""
+"""Database times without a time zone, and the limit up to which a table is read."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_what_says_no_zone_is_in_that_of_the_setting(url: str, without: object, 
 
 
 def test_sqlite_writes_in_the_zone_of_the_setting() -> None:
-    given = {"connection.url": "jdbc:sqlite:none", "db.timezone": "Europe/Berlin"}
-    formatter = open_database(given).formatter(columns.timestamp())
+    settings = {"connection.url": "jdbc:sqlite:none", "db.timezone": "Europe/Berlin"}
+    formatter = open_database(settings).formatter(columns.timestamp())
     assert formatter is not None
     assert formatter(MOMENT) == "2024-07-01 12:00:00.000"
 

@@ -45,17 +45,17 @@ def task(steps: list[str], monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(sink_task, "read_topics", lambda *_: "rows")
     monkeypatch.setattr(sink_task, "writing", lambda frame, _target: frame)
     monkeypatch.setattr(sink_task, "write", write)
-    made: Any = SinkTask.__new__(SinkTask)
-    made.spark = made._client_options = made._topic_ids = made._dead_letters = None
-    made.progress = SimpleNamespace(failed_records=0)
-    made.chain = SimpleNamespace(
+    new_task: Any = SinkTask.__new__(SinkTask)
+    new_task.spark = new_task._client_options = new_task._topic_ids = new_task._dead_letters = None
+    new_task.progress = SimpleNamespace(failed_records=0)
+    new_task.chain = SimpleNamespace(
         needs=lambda columns: columns,
         sink=lambda _frame: SimpleNamespace(good="good", failed="failed", report=None),
         release=lambda: None,
     )
-    made._set_aside = None
-    made._writer = Writer(steps)
-    return made
+    new_task._set_aside = None
+    new_task._writer = Writer(steps)
+    return new_task
 
 
 def test_failed_records_are_set_aside_before_the_rest_is_written(task: Any, steps: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""The page of connectors says what they declare, and they declare what a user must know."""
+"""The connector page documents all declared settings, and every plug-in has a description."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ def test_every_plug_in_and_setting_is_documented() -> None:
     plugins = Plugins()
     installed = plugins.all()
     assert not plugins.failures
-    for found in installed:
-        assert found.plugin.__doc__, found.name
-        for definition in found.plugin.config_definitions():
-            assert definition.documentation.endswith("."), f"{found.name}: {definition.name}"
+    for found_plugin in installed:
+        assert found_plugin.plugin.__doc__, found_plugin.name
+        for definition in found_plugin.plugin.config_definitions():
+            assert definition.documentation.endswith("."), f"{found_plugin.name}: {definition.name}"
 
 
 def test_every_connector_says_what_it_promises() -> None:
     claims = {
-        found.plugin.__name__: found.plugin.claim for found in Plugins().all() if issubclass(found.plugin, Connector)
+        found_plugin.plugin.__name__: found_plugin.plugin.claim
+        for found_plugin in Plugins().all()
+        if issubclass(found_plugin.plugin, Connector)
     }
     assert all(claim.condition for claim in claims.values())
     assert claims["DirectorySinkConnector"].delivery is Delivery.EXACTLY_ONCE

@@ -35,8 +35,8 @@ def path(tmp_path: Path) -> Path:
 def test_only_whole_lines_are_records(path: Path) -> None:
     path.write_bytes("one\ntwo\r\nthrée\n\nunfin".encode())
     reader = LineReader(path)
-    offset, found = step(reader, None)
-    assert found == ["one", "two", "thrée", ""]
+    offset, values = step(reader, None)
+    assert values == ["one", "two", "thrée", ""]
     assert offset is not None
     assert offset["position"] == 17
     assert step(reader, offset) == (offset, [])
@@ -61,10 +61,10 @@ def test_a_file_that_is_not_there_is_named(path: Path) -> None:
 def test_limits_of_records_and_bytes(path: Path) -> None:
     path.write_text("".join(f"{number:03d}\n" for number in range(100)))
     reader = LineReader(path)
-    offset, found = step(reader, None, ReadLimit(records=7))
-    assert found == [f"{number:03d}" for number in range(7)]
-    offset, found = step(reader, offset, ReadLimit(bytes=10))
-    assert found == ["007", "008"]
+    offset, values = step(reader, None, ReadLimit(records=7))
+    assert values == [f"{number:03d}" for number in range(7)]
+    offset, values = step(reader, offset, ReadLimit(bytes=10))
+    assert values == ["007", "008"]
     # A line that is longer than the limit is still read: never nothing because of a limit.
     assert step(reader, offset, ReadLimit(bytes=1))[1] == ["009"]
     assert step(LineReader(path, batch_size=3), None)[1] == ["000", "001", "002"]
@@ -74,9 +74,9 @@ def test_any_range_can_be_read_again(path: Path) -> None:
     path.write_text("a\nb\nc\nd\n")
     reader = LineReader(path)
     first, _ = step(reader, None, ReadLimit(records=2))
-    second, found = step(reader, first)
+    second, values = step(reader, first)
     path.write_text(path.read_text() + "e\n")
-    assert lines(LineReader(path), first, second) == found == ["c", "d"]
+    assert lines(LineReader(path), first, second) == values == ["c", "d"]
 
 
 def test_a_file_that_was_cut_is_read_from_its_beginning(path: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_file_of_equal_size_with_another_beginning_is_another_file(path: Path)
 def test_rotation_loses_and_repeats_nothing(path: Path) -> None:
     path.write_text("a\nb\n")
     reader = LineReader(path)
-    offset, found = step(reader, None)
+    offset, values = step(reader, None)
     with path.open("a") as file:
         file.write("late\n")
     path.rename(path.with_name("lines.txt.1"))
@@ -107,9 +107,9 @@ def test_rotation_loses_and_repeats_nothing(path: Path) -> None:
         after, more = step(reader, offset)
         if after == offset:
             break
-        found += more
+        values += more
         offset = after
-    assert found == ["a", "b", "late", "new"]
+    assert values == ["a", "b", "late", "new"]
 
 
 def test_a_range_of_a_file_that_is_gone_is_an_error_not_silence(path: Path) -> None:
@@ -129,8 +129,8 @@ def test_offsets_that_a_person_set_have_only_a_position(path: Path) -> None:
 
 def test_bytes_that_are_no_text_do_not_stop_the_source(path: Path) -> None:
     path.write_bytes(b"ok\n\xff\xfe\nok\n")
-    found = step(LineReader(path), None)[1]
-    assert (found[0], found[2], len(found)) == ("ok", "ok", 3)
+    values = step(LineReader(path), None)[1]
+    assert (values[0], values[2], len(values)) == ("ok", "ok", 3)
 
 
 def test_a_batch_that_comes_again_replaces_what_it_left(path: Path) -> None:

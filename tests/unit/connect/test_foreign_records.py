@@ -33,7 +33,7 @@ def log(_on_record: object) -> Any:
 def values(**fields: Any) -> list[bytes]:
     """Objects without the fields, and with a wrong type for each of them."""
     wrong = [{}, *({**fields, name: other} for name in fields for other in NO_TEXTS)]
-    return [json.dumps(each).encode() for each in wrong]
+    return [json.dumps(content).encode() for content in wrong]
 
 
 def test_the_config_topic_is_read_past_foreign_records() -> None:
@@ -92,9 +92,9 @@ def test_the_status_topic_is_read_past_foreign_records() -> None:
     assert store.connectors() == []
     assert store.topics("a") == []
     store._on_record(record(b"status-task-a-0", json.dumps(fields).encode()))
-    found = store.task(TaskId("a", 0))
-    assert found is not None
-    assert found.state is State.RUNNING
+    status = store.task(TaskId("a", 0))
+    assert status is not None
+    assert status.state is State.RUNNING
 
 
 def test_the_offsets_topic_is_read_past_foreign_records() -> None:

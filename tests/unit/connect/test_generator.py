@@ -20,8 +20,8 @@ def reader(clock: list[float] | None = None, **config: str) -> GeneratorReader:
     return GeneratorReader(settings, now=lambda: times[0])
 
 
-def rows(found: GeneratorReader, start: int, end: int) -> list[dict[str, Any]]:
-    batches = found.read(PARTITION, {"record": start}, {"record": end})
+def rows(generator: GeneratorReader, start: int, end: int) -> list[dict[str, Any]]:
+    batches = generator.read(PARTITION, {"record": start}, {"record": end})
     return [row for batch in batches for row in batch.to_pylist()]
 
 
@@ -40,9 +40,9 @@ def test_values_are_within_what_was_declared() -> None:
         {"name": "word", "type": "string", "choices": ["a", "b"]},
         {"name": "part", "type": "double", "min": 0, "max": 1},
     ]
-    found = rows(reader(fields=json.dumps(fields), **{"key.field": "n"}), 0, 2000)
-    assert [row["key"] for row in found] == list(range(2000))
-    values = [row["value"] for row in found]
+    generated = rows(reader(fields=json.dumps(fields), **{"key.field": "n"}), 0, 2000)
+    assert [row["key"] for row in generated] == list(range(2000))
+    values = [row["value"] for row in generated]
     assert {value["small"] for value in values} == {3, 4, 5}
     assert {value["word"] for value in values} == {"a", "b"}
     assert all(0 <= value["part"] <= 1 for value in values)
@@ -51,19 +51,19 @@ def test_values_are_within_what_was_declared() -> None:
 
 def test_the_rate_bounds_what_there_is() -> None:
     clock = [100.0]
-    found = reader(clock, rate="10")
-    assert found.latest(PARTITION, None, ReadLimit()) is None
+    generator = reader(clock, rate="10")
+    assert generator.latest(PARTITION, None, ReadLimit()) is None
     clock[0] += 2.0
-    assert found.latest(PARTITION, None, ReadLimit()) == {"record": 20}
-    assert found.latest(PARTITION, {"record": 20}, ReadLimit()) == {"record": 20}
+    assert generator.latest(PARTITION, None, ReadLimit()) == {"record": 20}
+    assert generator.latest(PARTITION, {"record": 20}, ReadLimit()) == {"record": 20}
     clock[0] += 1.0
-    assert found.latest(PARTITION, {"record": 20}, ReadLimit(records=3)) == {"record": 23}
+    assert generator.latest(PARTITION, {"record": 20}, ReadLimit(records=3)) == {"record": 23}
 
 
 def test_the_count_ends_it() -> None:
-    found = reader(rate="0", count="5")
-    assert found.latest(PARTITION, None, ReadLimit()) == {"record": 5}
-    assert found.latest(PARTITION, {"record": 5}, ReadLimit()) == {"record": 5}
+    generator = reader(rate="0", count="5")
+    assert generator.latest(PARTITION, None, ReadLimit()) == {"record": 5}
+    assert generator.latest(PARTITION, {"record": 5}, ReadLimit()) == {"record": 5}
 
 
 def test_wrong_fields_are_refused() -> None:

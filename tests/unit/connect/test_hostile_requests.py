@@ -1,4 +1,4 @@
-"""What a request says never makes the REST interface fail unexpectedly: it is told what is wrong with it."""
+"""No request makes the REST interface fail unexpectedly: the response names the error."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Herder:
         return {}
 
 
-async def asked(method: str, path: str, body: Any = None) -> tuple[int, str | None, Any]:
+async def answer_of(method: str, path: str, body: Any = None) -> tuple[int, str | None, Any]:
     server, herder = RestServer([RestListener("http", "127.0.0.1", 0)]), Herder()
     anything: Any = herder
     await server.start()
@@ -54,30 +54,30 @@ async def asked(method: str, path: str, body: Any = None) -> tuple[int, str | No
 
 
 def test_a_body_that_is_nested_too_deeply_is_no_json(caplog: pytest.LogCaptureFixture) -> None:
-    status, _, told = asyncio.run(asked("POST", "/connectors", b"[" * 100_000))
+    status, _, answer = asyncio.run(answer_of("POST", "/connectors", b"[" * 100_000))
     # As Kafka Connect answers to every body that it cannot read.
     assert status == 500
-    assert "not JSON" in told["message"]
+    assert "not JSON" in answer["message"]
     assert "failed" not in caplog.text
 
 
 @pytest.mark.parametrize("body", [{"name": HALF, "config": {}}, {"name": "a", "config": {"x": HALF}}])
 def test_half_a_surrogate_pair_is_refused(body: Any) -> None:
-    assert asyncio.run(asked("POST", "/connectors", body))[0] == 400
+    assert asyncio.run(answer_of("POST", "/connectors", body))[0] == 400
     # As bytes it is not UTF-8, and no JSON therefore.
-    _, _, told = asyncio.run(asked("POST", "/connectors", b'{"name":"\xed\xa0\x80","config":{}}'))
-    assert "not JSON" in told["message"]
+    _, _, answer = asyncio.run(answer_of("POST", "/connectors", b'{"name":"\xed\xa0\x80","config":{}}'))
+    assert "not JSON" in answer["message"]
 
 
 @pytest.mark.parametrize(("name", "status"), [(1, 201), (True, 201), ([], 500), ({}, 500)])
 def test_the_name_is_read_as_settings_are(name: Any, status: int) -> None:
-    answer = asyncio.run(asked("POST", "/connectors", {"name": name, "config": {}}))
+    answer = asyncio.run(answer_of("POST", "/connectors", {"name": name, "config": {}}))
     assert answer[0] == status
     assert status == 201 or "name is neither text nor a number" in answer[2]["message"]
 
 
 def test_the_address_of_a_connector_with_a_slash() -> None:
-    status, location, _ = asyncio.run(asked("PUT", "/connectors/%2Fa%20b/config", {}))
+    status, location, _ = asyncio.run(answer_of("PUT", "/connectors/%2Fa%20b/config", {}))
     assert status == 201
     assert location is not None
     assert location.endswith("/connectors/%2Fa%20b")
@@ -86,12 +86,12 @@ def test_the_address_of_a_connector_with_a_slash() -> None:
 @pytest.mark.parametrize("offset", [True, 1, "x", []])
 def test_an_offset_is_an_object_or_null(offset: Any) -> None:
     entry = {"partition": {}, "offset": offset}
-    assert asyncio.run(asked("PATCH", "/connectors/a/offsets", {"offsets": [entry]}))[0] == 400
-    assert asyncio.run(asked("PATCH", "/connectors/a/offsets", {"offsets": [{**entry, "offset": None}]}))[0] == 200
+    assert asyncio.run(answer_of("PATCH", "/connectors/a/offsets", {"offsets": [entry]}))[0] == 400
+    assert asyncio.run(answer_of("PATCH", "/connectors/a/offsets", {"offsets": [{**entry, "offset": None}]}))[0] == 200
 
 
 def test_the_number_of_a_task_has_a_length() -> None:
-    assert asyncio.run(asked("GET", f"/connectors/a/tasks/{'9' * 5_000}/status"))[0] == 404
+    assert asyncio.run(answer_of("GET", f"/connectors/a/tasks/{'9' * 5_000}/status"))[0] == 404
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,12 @@ from ottla.connect.plugins.connectors.http import HttpSinkConnector, HttpWriter
 
 
 class Service:
-    """Takes requests and answers as it was told: a list of statuses, then 200."""
+    """Records requests and answers with a list of statuses, then 200."""
 
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
         self.answers: list[int | None] = []
+        self.retry_after = ""
         service = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -34,6 +35,8 @@ class Service:
                     return
                 self.send_response(status)
                 self.send_header("Content-Length", "2")
+                if service.retry_after:
+                    self.send_header("Retry-After", service.retry_after)
                 self.end_headers()
                 self.wfile.write(b"no")
 
@@ -47,10 +50,10 @@ class Service:
 
 @pytest.fixture
 def service() -> Iterator[Service]:
-    found = Service()
-    yield found
-    found.server.shutdown()
-    found.server.server_close()
+    http_service = Service()
+    yield http_service
+    http_service.server.shutdown()
+    http_service.server.server_close()
 
 
 def writer(service: Service, **config: str) -> tuple[HttpWriter, list[float]]:
@@ -60,17 +63,17 @@ def writer(service: Service, **config: str) -> tuple[HttpWriter, list[float]]:
     return HttpWriter(settings, wait=waits.append), waits
 
 
-def send(found: HttpWriter, records: list[tuple[str, str]]) -> None:
+def send(http_writer: HttpWriter, records: list[tuple[str, str]]) -> None:
     try:
-        for request in found.requests(records, "c-0-e-0"):
-            found.send(request)
+        for request in http_writer.requests(records, "c-0-e-0"):
+            http_writer.send(request)
     finally:
-        found.close()
+        http_writer.close()
 
 
 def test_records_are_gathered_by_topic_and_number(service: Service) -> None:
-    found, _ = writer(service, batch_records="2")
-    send(found, [("a", "1"), ("a", "2"), ("a", "3"), ("b c", '{"x":1}')])
+    http_writer, _ = writer(service, batch_records="2")
+    send(http_writer, [("a", "1"), ("a", "2"), ("a", "3"), ("b c", '{"x":1}')])
     assert [(request["path"], json.loads(request["body"])) for request in service.requests] == [
         ("/in/a", [1, 2]),
         ("/in/a", [3]),
@@ -90,11 +93,21 @@ def test_other_bodies_and_headers(service: Service) -> None:
 
 def test_what_may_pass_is_sent_again_with_the_same_key(service: Service) -> None:
     service.answers = [503, None, 429, 200]
-    found, waits = writer(service, retry_backoff_ms="100")
-    send(found, [("a", "1")])
+    http_writer, waits = writer(service, retry_backoff_ms="100")
+    send(http_writer, [("a", "1")])
     assert len(service.requests) == 4
     assert len({request["headers"]["Idempotency-Key"] for request in service.requests}) == 1
     assert waits == [0.1, 0.2, 0.4]
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "seconds"), [("3", 3.0), ("86400", 60.0), ("9" * 400, 60.0), ("\u00b2", 0.1), ("soon", 0.1)]
+)
+def test_the_pause_is_that_of_the_service_up_to_a_minute(service: Service, retry_after: str, seconds: float) -> None:
+    service.answers, service.retry_after = [503, 200], retry_after
+    http_writer, waits = writer(service, retry_backoff_ms="100")
+    send(http_writer, [("a", "1")])
+    assert waits == [seconds]
 
 
 def test_after_too_many_tries_the_batch_fails_for_now(service: Service) -> None:

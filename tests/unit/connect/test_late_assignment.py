@@ -30,7 +30,7 @@ class Reconciler:
 def test_what_was_given_before_is_not_taken_up_after_it_was_lost(is_put_out: bool, told: list[str]) -> None:
     reconciler = Reconciler()
 
-    async def whole() -> None:
+    async def scenario() -> None:
         herder: Any = Herder.__new__(Herder)
         herder.reconciler, herder.ready, herder._group = reconciler, asyncio.Event(), None
         herder.routing = Routing("http://here/", is_distributed=True)
@@ -47,5 +47,5 @@ def test_what_was_given_before_is_not_taken_up_after_it_was_lost(is_put_out: boo
         )
         assert not await herder._on_assigned(membership)
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
     assert reconciler.told == told

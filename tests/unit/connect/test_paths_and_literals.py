@@ -51,8 +51,8 @@ def test_a_backtick_that_is_not_closed_is_refused(text: str) -> None:
     ],
 )
 def test_literals(text: str, value: Any, kind: str) -> None:
-    found, schema = parse_literal(text)
-    assert (found, schema.type) == (value, kind)
+    literal, schema = parse_literal(text)
+    assert (literal, schema.type) == (value, kind)
 
 
 def test_ddl_is_read_as_spark_reads_it() -> None:

@@ -19,7 +19,7 @@ from ottla.model.errors import ErrorCode, KafkaError
 
 
 class Tables(SinkConnector):
-    """Fails to be planned, or to say whether something changed, for as long as there are failures."""
+    """A connector whose planning and change detection raise `failures` one after another."""
 
     failures: ClassVar[list[Exception]] = []
 
@@ -38,13 +38,13 @@ class Tables(SinkConnector):
 class Story:
     def __init__(self) -> None:
         self.store, self.status = MemoryConfigStore(), MemoryStatusStore()
-        given: Any = {
+        dependencies: Any = {
             "config": SimpleNamespace(group_id="g"),
             "plugins": SimpleNamespace(connector=lambda _name: Tables),
             "engine": None,
             "resolve": dict,
         }
-        self.reconciler = Reconciler(worker_id="w", store=self.store, status=self.status, **given)
+        self.reconciler = Reconciler(worker_id="w", store=self.store, status=self.status, **dependencies)
         # Only what is planned is looked at.
         self.reconciler.local.reconcile = self._nothing  # type: ignore[method-assign]
         self.reconciler.assign_everything()
@@ -54,7 +54,7 @@ class Story:
         pass
 
     async def look(self) -> tuple[State | None, int]:
-        """One round: the connector's state after it, and how many tasks there are."""
+        """Runs one round; returns the connector's state and its number of tasks."""
         await self.reconciler.reconcile()
         await asyncio.gather(*self.reconciler.background.tasks)
         state = self.status.connector("c")
@@ -63,10 +63,10 @@ class Story:
 
 @pytest.fixture
 def failures(monkeypatch: pytest.MonkeyPatch) -> list[Exception]:
-    found: list[Exception] = []
-    monkeypatch.setattr(Tables, "failures", found)
+    errors: list[Exception] = []
+    monkeypatch.setattr(Tables, "failures", errors)
     monkeypatch.setattr(module, "_PLAN_SECONDS", 0.0)
-    return found
+    return errors
 
 
 async def begun() -> Story:
@@ -79,7 +79,7 @@ async def begun() -> Story:
     "error", [RetriableError("the database restarts"), KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "soon")]
 )
 def test_what_was_away_is_asked_again_until_it_is_there(failures: list[Exception], error: Exception) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         story = await begun()
         failures.extend([error, error])
         assert await story.look() == (State.FAILED, 0)
@@ -90,14 +90,14 @@ def test_what_was_away_is_asked_again_until_it_is_there(failures: list[Exception
         assert await story.look() == (State.FAILED, 1)
         assert await story.look() == (State.RUNNING, 1)
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 def test_what_is_wrong_with_a_configuration_stays_wrong(failures: list[Exception]) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         story = await begun()
         failures.append(ConnectError("there is no such table"))
         assert await story.look() == (State.FAILED, 0)
         assert await story.look() == (State.FAILED, 0)
 
-    asyncio.run(whole())
+    asyncio.run(scenario())

@@ -1,4 +1,4 @@
-"""Where plug-ins are found, and what they are called."""
+"""Discovery and names of plug-ins."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_plugin_has_several_names(plugins: Plugins, name: str) -> None:
 
 
 def test_only_what_can_be_used_is_listed(plugins: Plugins) -> None:
-    assert [(one.name, one.kind, one.version) for one in plugins.all()] == [
+    assert [(found_plugin.name, found_plugin.kind, found_plugin.version) for found_plugin in plugins.all()] == [
         ("odd_things.connector.OddThingsConnector", "source", "7")
     ]
 
@@ -134,7 +134,7 @@ def test_an_entry_point_in_the_wrong_group_is_left_out(distributions: Distributi
     points = "[ottla.converters]\nodd = wrong_group:OddThingsConnector\nabstract = wrong_group:Unfinished\n"
     distributions.install("wrong-group", points, wrong_group=PLUGIN)
     plugins = Plugins()
-    assert "wrong_group" not in {found.plugin.__module__ for found in plugins.all()}
+    assert "wrong_group" not in {found_plugin.plugin.__module__ for found_plugin in plugins.all()}
     assert sorted(plugins.failures) == ["wrong_group:OddThingsConnector", "wrong_group:Unfinished"]
 
 
@@ -148,7 +148,7 @@ def test_every_plugin_of_ours_is_registered_in_the_group_of_its_kind() -> None:
     scanned = Plugins(installed=False)
     for package in ("connectors", "converters", "transforms", "predicates", "providers"):
         scanned._scan_package(f"ottla.connect.plugins.{package}")
-    assert {name for name, _ in registered} == {found.name for found in scanned.all()}
+    assert {name for name, _ in registered} == {found_plugin.name for found_plugin in scanned.all()}
     assert all(issubclass(scanned.any(name), kind) for name, kind in registered)
 
 

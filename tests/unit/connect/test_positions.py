@@ -1,4 +1,4 @@
-"""What a sink's group says about the batch that was under way."""
+"""The state of an unfinished batch, from the offsets of the sink's group."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_offsets_that_were_set_from_outside_count() -> None:
 def test_every_partition_has_one_task_whatever_else_is_there() -> None:
     partitions = [TopicPartition(topic, number) for topic in ("a", "b") for number in range(7)]
     shares = [share_of(partitions, task=number, count=3) for number in range(3)]
-    assert sorted(each for share in shares for each in share) == sorted(partitions)
+    assert sorted(partition for share in shares for partition in share) == sorted(partitions)
     more = [*partitions, *(TopicPartition("aa", number) for number in range(5))]
     assert set(shares[1]) <= set(share_of(more, task=1, count=3))
 

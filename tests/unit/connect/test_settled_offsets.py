@@ -1,4 +1,4 @@
-"""How far a task that takes over reads the offsets, and what it says when the end of a transaction is not known."""
+"""How far a new task reads the offsets, and its error if the end of a transaction is unknown."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ class Consumer:
         self.assignment = [ONE]
         self.read = STABLE
 
-    def position(self, _one: TopicPartition) -> int:
+    def position(self, _partition: TopicPartition) -> int:
         return self.read
 
 
 @pytest.fixture
 def log(monkeypatch: pytest.MonkeyPatch) -> TopicLog:
     monkeypatch.setattr(compacted, "Offsets", Offsets)
-    made = TopicLog(ClientSettings(bootstrap_servers=()), "offsets", lambda _record: None)
+    topic_log = TopicLog(ClientSettings(bootstrap_servers=()), "offsets", lambda _record: None)
     anything: Any = Consumer()
-    made._reader._consumer = made._reader._cluster = anything
-    return made
+    topic_log._reader._consumer = topic_log._reader._cluster = anything
+    return topic_log
 
 
 def test_what_was_committed_behind_an_open_transaction_is_waited_for(log: TopicLog) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         await log.read_to_end()
         reading = asyncio.ensure_future(log.read_to_end(settled=True))
         for _ in range(10):
@@ -62,19 +62,19 @@ def test_what_was_committed_behind_an_open_transaction_is_waited_for(log: TopicL
         log._reader._progress.set()
         await reading
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 def test_a_task_tries_again_while_a_transaction_stays_open(log: TopicLog) -> None:
     store = TopicOffsetStore(lambda _on_record: log)
 
-    async def whole() -> None:
+    async def scenario() -> None:
         read = log.read_to_end
         log.read_to_end = lambda *_, **how: read(1, **how)  # type: ignore[method-assign]
         with pytest.raises(TimedOut):
             await store.refresh()
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 class Producer:
@@ -95,7 +95,7 @@ def given_up(error: Exception | None) -> bool:
 
 def test_what_cannot_be_aborted_may_be_committed() -> None:
     assert given_up(None)
-    # What a coordinator says that has committed it already, where the answer did not arrive.
+    # The coordinator's answer if the transaction is already committed and the first answer was lost.
     assert not given_up(KafkaError(ErrorCode.INVALID_TXN_STATE, "already committed"))
     assert not given_up(TimedOut("no answer"))
 

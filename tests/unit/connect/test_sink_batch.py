@@ -17,8 +17,8 @@ KEYS = struct_of([Column(name=name, schema=primitive("int64")) for name in ("lef
 
 
 def config(path: Path, **more: str) -> dict[str, str]:
-    given = {"connection.url": f"jdbc:sqlite:{path}", "auto.create": "true", "insert.mode": "upsert"}
-    return given | {"pk.mode": "record_key", "delete.enabled": "true"} | more
+    defaults = {"connection.url": f"jdbc:sqlite:{path}", "auto.create": "true", "insert.mode": "upsert"}
+    return defaults | {"pk.mode": "record_key", "delete.enabled": "true"} | more
 
 
 def written(path: Path, rows: list[tuple[dict[str, int], dict[str, int] | None]], *, first: int = 0) -> None:
@@ -43,10 +43,10 @@ def written(path: Path, rows: list[tuple[dict[str, int], dict[str, int] | None]]
 
 
 def writer(path: Path) -> JdbcWriter:
-    found = JdbcSinkConnector().writer(Task(connector="c", number=0, config=config(path)))
-    assert isinstance(found, JdbcWriter)
-    found.stored_offsets()
-    return found
+    jdbc_writer = JdbcSinkConnector().writer(Task(connector="c", number=0, config=config(path)))
+    assert isinstance(jdbc_writer, JdbcWriter)
+    jdbc_writer.stored_offsets()
+    return jdbc_writer
 
 
 def rows_of(path: Path) -> list[Any]:
@@ -58,7 +58,7 @@ def rows_of(path: Path) -> list[Any]:
 
 
 def test_rows_that_are_nothing_but_their_key(tmp_path: Path) -> None:
-    """As of a table that says which of two belong together."""
+    """For example, a table that only relates two keys."""
     path = tmp_path / "a.db"
     writer(path).close()
     both, other = {"left": 1, "right": 2}, {"left": 3, "right": 4}
@@ -71,11 +71,11 @@ def test_rows_that_are_nothing_but_their_key(tmp_path: Path) -> None:
 def test_offsets_of_a_topic_that_was_made_again_are_forgotten(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     target = writer(path)
-    one, two = {"left": 1, "right": 1}, {"left": 2, "right": 2}
-    written(path, [(one, one)], first=100)
+    old_row, new_row = {"left": 1, "right": 1}, {"left": 2, "right": 2}
+    written(path, [(old_row, old_row)], first=100)
     assert target.stored_offsets() == {("t", 0): 101}
     target.forget([("t", 0)])
     assert target.stored_offsets() == {}
-    written(path, [(two, two)])
+    written(path, [(new_row, new_row)])
     target.close()
     assert rows_of(path) == [(1, 1), (2, 2)]

@@ -1,4 +1,4 @@
-"""Rows that are written as they are: when that is so, and what becomes of them."""
+"""Rows that are written without conversion: the conditions, and the written bytes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UPPER = {"transforms": "t", "transforms.t.type": "InsertField$Value", "transform
         ("value string", {"value.converter": STRING, "value.converter.converter.encoding": "UTF-16"}, False),
         ("value string", {"value.converter": JSON}, False),
         ("key bigint, value string", {"key.converter": STRING, "value.converter": STRING}, False),
-        # A row that says where it goes, or when it was, needs more than its bytes.
+        # A row with a topic or a timestamp needs more than its bytes.
         ("value string, topic string", {"value.converter": STRING}, False),
         ("value string", {"value.converter": STRING, **UPPER}, False),
     ],

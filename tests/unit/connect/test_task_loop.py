@@ -1,4 +1,4 @@
-"""The life of a task: what is tried again, what ends it, and what it reports."""
+"""The life of a task: retries, fatal errors, and reports."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class Scripted(TaskLoop):
     """Batches do what a list says, one after another, and then nothing."""
 
     def __init__(self, events: Events, script: list[Callable[[], bool]], **config: str) -> None:
-        given = {"trigger.interval.ms": "1", **{key.replace("_", "."): text for key, text in config.items()}}
+        properties = {"trigger.interval.ms": "1", **{key.replace("_", "."): text for key, text in config.items()}}
         spec = TaskSpec(
             task=Task(connector="c", number=0, config={}),
             connector=Nothing,
-            config=given,
+            config=properties,
             transactional_id="t",
             group_id="g",
         )
@@ -68,9 +68,9 @@ class Scripted(TaskLoop):
     def batch(self, limit: ReadLimit) -> bool:
         if not self.script:
             return False
-        found = self.script.pop(0)()
+        outcome = self.script.pop(0)()
         self.done += 1
-        return found
+        return outcome
 
     def close(self) -> None:
         self.closed = True
@@ -176,9 +176,11 @@ def test_a_batch_that_ends_every_process_ends_the_task() -> None:
     async def run() -> None:
         events = Events()
         lost = fails(LostAttemptError("it has ended"))
-        # A batch in between that works gives the next one all attempts.
-        some = [lost] * (LOST_ATTEMPTS_MAX - 1)
-        task = Scripted(events, [*some, works, *some, works, *some, lost, works], errors_retry_delay_max_ms="1")
+        # A successful batch resets the number of attempts.
+        failures = [lost] * (LOST_ATTEMPTS_MAX - 1)
+        task = Scripted(
+            events, [*failures, works, *failures, works, *failures, lost, works], errors_retry_delay_max_ms="1"
+        )
         task.start()
         await until(lambda: len(events.heard) == 2)
         assert events.heard[1].startswith("failed: ottla.connect.work.jobs.LostAttemptError: The process that writes")
@@ -249,7 +251,7 @@ def test_pausing_resuming_and_stopping() -> None:
 
 
 def test_who_resumes_a_task_does_not_wait_for_a_pause_that_takes_long() -> None:
-    """It is the event loop who does, and heartbeats with it: a query that takes its time to stop must not hold it."""
+    """The event loop resumes tasks and sends heartbeats, so a query that stops slowly must not block it."""
 
     async def run() -> None:
         events = Events()

@@ -33,14 +33,14 @@ class Offsets:
 class Cluster:
     def __init__(self) -> None:
         self.metadata = MetadataCache()
-        for one in (ONE, OTHER):
-            self.make(one)
+        for partition in (ONE, OTHER):
+            self.make(partition)
 
-    def make(self, one: TopicPartition) -> None:
+    def make(self, partition: TopicPartition) -> None:
         topic_id = Uuid(bytes([len(self.metadata.names) + 1]) * 16)
         partitions = {0: PartitionInfo(0, 1, 0, (), (), ())}
-        self.metadata.topics[one.topic] = TopicInfo(one.topic, topic_id, False, partitions, None)
-        self.metadata.names[topic_id] = one.topic
+        self.metadata.topics[partition.topic] = TopicInfo(partition.topic, topic_id, False, partitions, None)
+        self.metadata.names[topic_id] = partition.topic
 
     async def refresh(self, _topics: object) -> MetadataCache:
         return self.metadata
@@ -50,6 +50,7 @@ def sink(cluster: Cluster) -> Any:
     task: Any = SinkTask.__new__(SinkTask)
     task._cluster, task._read_committed, task._looked_at = cluster, True, 0.0
     task._topic_ids, task._partitions, task._cut_off, task._recreated = {}, [], {}, set()
+    task._rewound = {}
     task.progress = SimpleNamespace(lag=0, on_error=lambda _text: None)
     task.spec = SimpleNamespace(config={"topics": "one,other"}, task=SimpleNamespace(id="c-0", number=0, count=1))
     task._positions = {ONE: 7, OTHER: 7}
@@ -63,7 +64,7 @@ def test_a_topic_that_was_made_again_is_read_from_its_beginning(monkeypatch: pyt
     task = sink(cluster)
     plan = asyncio.run(task._plan(ReadLimit()))
     assert plan == (OffsetRange("one", 0, 7, 10), OffsetRange("other", 0, 7, 10))
-    # More had been read of it than it has now.
+    # The position is beyond the end of the topic.
     task._positions = {ONE: 50, OTHER: 10}
     cluster.make(ONE)
     assert asyncio.run(task._plan(ReadLimit())) == (OffsetRange("one", 0, 0, 10),)
@@ -80,7 +81,7 @@ def test_what_comes_after_a_log_was_cut_off_is_read(monkeypatch: pytest.MonkeyPa
     task = sink(Cluster())
     task._positions = {ONE: 50, OTHER: 10}
     assert asyncio.run(task._plan(ReadLimit())) == ()
-    # It may be a leader of yesterday who says so: that is believed when it has lasted.
+    # The answer may come from a former leader, so it counts only after it has lasted for a while.
     assert task._positions == {ONE: 50, OTHER: 10}
     monkeypatch.setattr(sink_task, "_CUT_OFF_SECONDS", 0.0)
     assert asyncio.run(task._plan(ReadLimit())) == ()
@@ -90,8 +91,8 @@ def test_what_comes_after_a_log_was_cut_off_is_read(monkeypatch: pytest.MonkeyPa
 def test_what_an_open_transaction_hides_is_not_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     class Hidden(Offsets):
         async def numbers(self, partitions: list[TopicPartition], which: int, **options: Any) -> Any:
-            found = await super().numbers(partitions, which)
-            return found if options.get("committed") else dict.fromkeys(found, 50)
+            offsets = await super().numbers(partitions, which)
+            return offsets if options.get("committed") else dict.fromkeys(offsets, 50)
 
     monkeypatch.setattr(sink_task, "Offsets", Hidden)
     monkeypatch.setattr(sink_task, "_TOPICS_SECONDS", -1.0)
@@ -105,7 +106,7 @@ def test_what_an_open_transaction_hides_is_not_cut_off(monkeypatch: pytest.Monke
 def test_a_topic_that_was_created_again_between_reads_is_read_from_its_beginning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Also where the target keeps offsets: those are of the topic that was."""
+    """Also if the target stores offsets, because those belong to the deleted topic."""
     noted = committed_note([OffsetRange("one", 0, 0, 50)], batch_id=3, epoch="e", task=0, topic_ids={"one": "before"})
 
     class Groups:

@@ -1,4 +1,4 @@
-"""A source that waits for something says so once, and where people look."""
+"""A waiting source logs the reason once and shows it in its status."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 **Connector.** A class with `plan`, which divides the work into tasks, and either a reader (source) or a writer (sink).
 The worker runs each task as a loop of micro-batches on its long-lived Spark driver, one batch a second while there is
-data. Connectors are constructed without arguments; `config` and `Task` carry everything that they need to know.
+data. Connectors are constructed without arguments; `config` and `Task` carry everything that they need.
 
 **Source.** One batch of a source task:
 
@@ -14,7 +14,7 @@ data. Connectors are constructed without arguments; `config` and `Task` carry ev
 5. in the driver: `reader.committed(partition, end)`.
 
 A failure before the end of step 4 leaves nothing visible. The batch is repeated from the last stored offsets, by this
-worker or another. So `read` must be able to return a range again until `committed` was called for it.
+worker or by another worker. So `read` must be able to return a range again until `committed` was called for it.
 Partitions and offsets are small JSON objects of the author's choice, as in Kafka Connect: `{"file": "a.txt"}`,
 `{"position": 4711}`.
 

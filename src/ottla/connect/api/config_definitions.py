@@ -9,9 +9,9 @@ A plug-in declares its settings once:
     )
 
 From that one declaration come typed values (`parse`), the answers of `PUT /connector-plugins/x/config/validate`
-(`validate`), and the documentation of `GET /connector-plugins/x/config`. Values arrive as text, always: property files
-and JSON of the REST interface know nothing else. Types, validators and the parsing of values are those of the broker's
-own configuration (`ottla.model.config`).
+(`validate`), and the documentation of `GET /connector-plugins/x/config`. Values always arrive as text, because
+property files and the JSON of the REST interface have no other type. Types, validators and the parsing of values are
+those of the broker's own configuration (`ottla.model.config`).
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Width(enum.Enum):
 
 
 class ConfigError(ValueError):
-    """A configuration that is refused. `name` is the setting at fault, if there is a single one."""
+    """An invalid configuration. `name` is the setting at fault, if a single setting is."""
 
     def __init__(self, message: str, *, name: str | None = None) -> None:
         super().__init__(message)
@@ -86,7 +86,7 @@ class ConfigDefinition:
     default: Setting | Required = REQUIRED
     importance: Importance = Importance.MEDIUM
     documentation: str = ""
-    # A function returns its own sentence about what is wrong.
+    # A validator function returns a sentence about what is wrong.
     validator: Validator | Check | None = None
     recommended: Recommender | None = None
     group: str | None = None
@@ -94,7 +94,7 @@ class ConfigDefinition:
     width: Width = Width.NONE
     display_name: str | None = None
     dependents: tuple[str, ...] = ()
-    # `GET .../config` does not list it.
+    # True if `GET .../config` does not list the setting.
     internal: bool = False
 
     @property
@@ -258,16 +258,16 @@ class ConfigDefinitions:
 
     def groups(self) -> list[str]:
         """The groups in the order in which they are first named."""
-        return list(dict.fromkeys(each.group for each in self if each.group is not None))
+        return list(dict.fromkeys(definition.group for definition in self if definition.group is not None))
 
     def parse(self, config: Mapping[str, str]) -> Settings:
         """Every declared setting as a typed value. Raises ConfigError for the first invalid value."""
-        return Settings({each.name: each.parse(config.get(each.name)) for each in self}, config)
+        return Settings({definition.name: definition.parse(config.get(definition.name)) for definition in self}, config)
 
     def validate(self, config: Mapping[str, str | None]) -> dict[str, ConfigValue]:
         """The validation result of every declared setting."""
         known = {name: text for name, text in config.items() if text is not None}
-        return {each.name: _validated(each, known) for each in self}
+        return {definition.name: _validated(definition, known) for definition in self}
 
 
 def _validated(definition: ConfigDefinition, config: Mapping[str, str]) -> ConfigValue:
@@ -303,4 +303,4 @@ class Matches:
 
 def names_in(text: str | None) -> list[str]:
     """The names in a comma-separated list."""
-    return [each.strip() for each in (text or "").split(",") if each.strip()]
+    return [name.strip() for name in (text or "").split(",") if name.strip()]

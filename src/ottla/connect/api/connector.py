@@ -1,4 +1,4 @@
-"""Source and sink connectors: what their authors implement, and the values that a worker hands to them."""
+"""Source and sink connectors: the classes that authors implement, and the values that a worker passes to them."""
 
 from __future__ import annotations
 

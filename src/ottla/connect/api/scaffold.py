@@ -26,7 +26,7 @@ def write_connector(name: str, *, kind: str, directory: Path) -> list[Path]:
     target = directory / module
     if target.exists():
         raise ScaffoldError(f"{target} is there already.")
-    words = "".join(each.capitalize() for each in module.split("_"))
+    words = "".join(word.capitalize() for word in module.split("_"))
     suffix = "Source" if kind == "source" else "Sink"
     class_name = words if words.endswith(suffix) else words + suffix
     templates = _DISTRIBUTION | (_SOURCE if kind == "source" else _SINK)

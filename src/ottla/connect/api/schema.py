@@ -124,7 +124,9 @@ def schema_to_json(schema: Schema) -> dict[str, Any]:
         result["keys"] = schema_to_json(schema.keys)
         result["values"] = schema_to_json(schema.values)
     elif schema.is_struct:
-        result["fields"] = [{**schema_to_json(each.schema), "field": each.name} for each in schema.fields]
+        result["fields"] = [
+            {**schema_to_json(struct_field.schema), "field": struct_field.name} for struct_field in schema.fields
+        ]
     result["optional"] = schema.optional
     if schema.name is not None:
         result["name"] = schema.name
@@ -163,7 +165,7 @@ def schema_from_json(data: Any) -> Schema:
         fields = data.get("fields")
         if not isinstance(fields, list):
             raise SchemaError("a struct has a list of fields")
-        return Schema(type=kind, fields=tuple(_field(each) for each in fields), **common)
+        return Schema(type=kind, fields=tuple(_field(field_data) for field_data in fields), **common)
     raise SchemaError(f"there is no schema type '{kind}'")
 
 
@@ -185,7 +187,9 @@ def spark_type(schema: Schema) -> DataType:
         assert schema.values is not None
         return spark.MapType(spark_type(schema.keys), spark_type(schema.values))
     if schema.is_struct:
-        return spark.StructType([spark.StructField(each.name, spark_type(each.schema)) for each in schema.fields])
+        return spark.StructType(
+            [spark.StructField(struct_field.name, spark_type(struct_field.schema)) for struct_field in schema.fields]
+        )
     data_type: DataType = getattr(spark, PRIMITIVES[schema.type])()
     return data_type
 
@@ -212,7 +216,7 @@ def schema_from_spark(data_type: DataType, *, nullable: bool = True) -> Schema:
         values = schema_from_spark(data_type.valueType, nullable=data_type.valueContainsNull)
         return Schema(type="map", optional=nullable, keys=keys, values=values)
     if isinstance(data_type, spark.StructType):
-        fields = tuple(Field(each.name, _schema_of_field(each)) for each in data_type.fields)
+        fields = tuple(Field(field_type.name, _schema_of_field(field_type)) for field_type in data_type.fields)
         return Schema(type="struct", optional=nullable, fields=fields)
     if isinstance(data_type, (spark.VarcharType, spark.CharType, spark.NullType)):
         return Schema(type="string", optional=nullable)
@@ -243,7 +247,7 @@ def attach_schemaless(frame: DataFrame, column: str) -> DataFrame:
 
 
 def merge(left: Schema, right: Schema) -> Schema:
-    """A schema for values of both: all fields, widened numbers. Raises SchemaError if there is none."""
+    """A schema for the values of both schemas: all fields, widened numbers. Raises SchemaError if there is none."""
     optional = left.optional or right.optional
     if left.name != right.name and (left.name in LOGICAL or right.name in LOGICAL):
         raise SchemaError(f"{left.name or left.type} and {right.name or right.type} cannot be one column")
@@ -270,14 +274,20 @@ def merge(left: Schema, right: Schema) -> Schema:
 
 
 def scaled_as(wanted: Schema, given: Schema) -> Schema:
-    """The merged schema with the scales of `given`: the bytes of a decimal in a message do not tell its scale."""
+    """The merged schema with the scales of `given`: the bytes of a decimal in a message do not have its scale."""
     if wanted.name == given.name == DECIMAL:
         return replace(wanted, parameters={**(wanted.parameters or {}), "scale": str(decimal_scale(given))})
 
     def part(inner: Schema | None, own: Schema | None) -> Schema | None:
         return inner if inner is None or own is None else scaled_as(inner, own)
 
-    fields = tuple(Field(each.name, part(each.schema, given.field(each.name)) or each.schema) for each in wanted.fields)
+    fields = tuple(
+        Field(
+            struct_field.name,
+            part(struct_field.schema, given.field(struct_field.name)) or struct_field.schema,
+        )
+        for struct_field in wanted.fields
+    )
     return replace(
         wanted, fields=fields, items=part(wanted.items, given.items), keys=part(wanted.keys, given.keys),
         values=part(wanted.values, given.values),
@@ -305,9 +315,9 @@ def _schema_of_field(field_type: StructField) -> Schema:
     return schema_from_spark(field_type.dataType, nullable=field_type.nullable)
 
 
-def _part(data: dict[str, Any], name: str, what: str) -> Schema:
+def _part(data: dict[str, Any], name: str, subject: str) -> Schema:
     if data.get(name) is None:
-        raise SchemaError(f"{what} have a schema, '{name}'")
+        raise SchemaError(f"{subject} have a schema, '{name}'")
     return schema_from_json(data[name])
 
 
@@ -319,22 +329,31 @@ def _field(data: Any) -> Field:
 
 def _merge_fields(left: Schema, right: Schema) -> tuple[Field, ...]:
     result = []
-    for each in left.fields:
-        other = right.field(each.name)
-        result.append(Field(each.name, each.schema.with_optional() if other is None else merge(each.schema, other)))
-    known = {each.name for each in left.fields}
-    result += [Field(each.name, each.schema.with_optional()) for each in right.fields if each.name not in known]
+    for left_field in left.fields:
+        other = right.field(left_field.name)
+        result.append(
+            Field(
+                left_field.name,
+                left_field.schema.with_optional() if other is None else merge(left_field.schema, other),
+            )
+        )
+    known = {left_field.name for left_field in left.fields}
+    result += [
+        Field(right_field.name, right_field.schema.with_optional())
+        for right_field in right.fields
+        if right_field.name not in known
+    ]
     return tuple(result)
 
 
 def _wider_decimal(left: Schema, right: Schema) -> dict[str, str]:
-    """Parameters that hold the digits of both, before and after the point."""
+    """Parameters that hold the digits of both decimals, before and after the point."""
     scale = max(decimal_scale(left), decimal_scale(right))
-    whole = max(decimal_precision(each) - decimal_scale(each) for each in (left, right))
-    found = {**(left.parameters or {}), **(right.parameters or {}), "scale": str(scale)}
-    if all(PRECISION in (each.parameters or {}) for each in (left, right)):
-        return {**found, PRECISION: str(min(whole + scale, PRECISION_MAX))}
-    return {name: text for name, text in found.items() if name != PRECISION}
+    whole = max(decimal_precision(schema) - decimal_scale(schema) for schema in (left, right))
+    parameters = {**(left.parameters or {}), **(right.parameters or {}), "scale": str(scale)}
+    if all(PRECISION in (schema.parameters or {}) for schema in (left, right)):
+        return {**parameters, PRECISION: str(min(whole + scale, PRECISION_MAX))}
+    return {name: text for name, text in parameters.items() if name != PRECISION}
 
 
 def _wider(left: str, right: str) -> str:

@@ -48,7 +48,7 @@ def _is_name(value: Setting) -> str | None:
 
 def _common(kind: type[Connector], plugins: Plugins) -> ConfigDefinitions:
     version = kind.version
-    converters = [one.name for one in plugins.all() if issubclass(one.plugin, Converter)]
+    converters = [installed.name for installed in plugins.all() if issubclass(installed.plugin, Converter)]
     low, short = Importance.LOW, Width.SHORT
     return (
         ConfigDefinitions()
@@ -268,11 +268,11 @@ def _of_steps(
 ) -> list[ConfigDefinition]:
     """The settings of the transforms or predicates that a configuration names."""
     word = "Transformation" if kind == "transforms" else "Predicate"
-    found: list[ConfigDefinition] = []
+    definitions: list[ConfigDefinition] = []
     for name in dict.fromkeys(names_in(config.get(kind))):
         prefix, group = f"{kind}.{name}.", f"{kind.capitalize()}: {name}"
-        choices = [one.name for one in plugins.all() if issubclass(one.plugin, of)]
-        found.append(
+        choices = [installed.name for installed in plugins.all() if issubclass(installed.plugin, of)]
+        definitions.append(
             ConfigDefinition(
                 name=prefix + "type",
                 type=ConfigType.CLASS,
@@ -292,8 +292,8 @@ def _of_steps(
         own = list(plugin.config_definitions())
         if kind == "transforms":
             own += [
-                each
-                for each in (
+                definition
+                for definition in (
                     ConfigDefinition(
                         name="predicate",
                         type=ConfigType.STRING,
@@ -307,11 +307,11 @@ def _of_steps(
                         documentation="Whether it applies to the others instead.",
                     ),
                 )
-                if each.name not in plugin.config_definitions()
+                if definition.name not in plugin.config_definitions()
             ]
-        for place, each in enumerate(own, 1):
-            found.append(_prefixed(each, prefix, group, place))
-    return found
+        for place, definition in enumerate(own, 1):
+            definitions.append(_prefixed(definition, prefix, group, place))
+    return definitions
 
 
 def _prefixed(definition: ConfigDefinition, prefix: str, group: str, place: int) -> ConfigDefinition:

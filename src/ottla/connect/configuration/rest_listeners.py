@@ -1,6 +1,6 @@
-"""Where a worker's REST interface listens: `listeners=http://host:port,https://host:port`, as in Kafka Connect.
+"""The listeners of a worker's REST interface: `listeners=http://host:port,https://host:port`, as in Kafka Connect.
 
-The TLS settings of https are `listeners.https.ssl.*`; if there is none of them, those of the worker's clients, `ssl.*`.
+The TLS settings of https are `listeners.https.ssl.*`; without them, the TLS settings of the worker's clients, `ssl.*`.
 They serve both sides: the listener, and requests that this worker passes on to another worker.
 """
 
@@ -16,8 +16,8 @@ from ottla.tls.settings import TlsSettings, tls_settings
 
 __all__ = ["DEFAULT_LISTENER", "RestListener", "advertised_listener", "rest_listeners", "rest_tls"]
 
-# Kafka Connect listens on every address. A client of the interface can run code on the worker, so a worker of ours is
-# reachable from its own machine alone, unless `listeners` says otherwise.
+# Kafka Connect listens on every address. A client of the interface can run code on the worker, so this worker
+# is reachable only from its own machine, unless `listeners` names other addresses.
 DEFAULT_LISTENER = "http://127.0.0.1:8083"
 DEFAULT_PORT = 8083
 _SCHEMES = ("http", "https")
@@ -33,7 +33,7 @@ class RestListener(NamedTuple):
 
 
 def rest_listeners(texts: Sequence[str]) -> list[RestListener]:
-    """Raises ConfigError."""
+    """The listeners of the setting `listeners`, or the default listener. Raises ConfigError."""
     return [_listener(text) for text in texts or [DEFAULT_LISTENER]]
 
 
@@ -51,7 +51,7 @@ def advertised_listener(listeners: Sequence[RestListener], wanted: str | None) -
 
 
 def rest_tls(properties: Mapping[str, str]) -> TlsSettings:
-    """Raises ConfigError."""
+    """The TLS settings of https listeners. Raises ConfigError."""
     own = {key.removeprefix(_PREFIX): text for key, text in properties.items() if key.startswith(_PREFIX)}
     try:
         return tls_settings(own or properties)

@@ -3,10 +3,11 @@
 Configurations are stored and shown with references. Only tasks and validation see the values (`resolve`). Their traces
 and log lines go through a `Mask`, which replaces the values with stars.
 
-The worker's own file may use the providers `file`, `env` and `dir` (or `directory`). Connectors come from other
-machines, and a reference reads files of this one: they may use only the providers that `config.providers` of the worker
-names, with their limits: `config.providers=file`, `config.providers.file.param.allowed.paths=/run/secrets`. A reference
-to an unknown provider stays as it is, as in Kafka: it may be ordinary text.
+The worker's own file may use the providers `file`, `env` and `dir` (or `directory`). Configurations of connectors come
+from other machines, and a reference reads files of the worker's machine: connectors may use only the providers that
+`config.providers` of the worker names, with their limits: `config.providers=file`,
+`config.providers.file.param.allowed.paths=/run/secrets`. A reference to an unknown provider stays as it is, as in
+Kafka: it may be ordinary text.
 """
 
 from __future__ import annotations
@@ -70,12 +71,12 @@ class MaskFilter(logging.Filter):
 def hide_in_logs(mask: Mask) -> Callable[[], None]:
     """Hides the values of a mask in all logs of this process, until the returned function is called."""
     added = [(handler, MaskFilter(mask)) for handler in logging.getLogger().handlers]
-    for handler, one in added:
-        handler.addFilter(one)
+    for handler, mask_filter in added:
+        handler.addFilter(mask_filter)
 
     def end() -> None:
-        for handler, one in added:
-            handler.removeFilter(one)
+        for handler, mask_filter in added:
+            handler.removeFilter(mask_filter)
 
     return end
 
@@ -122,7 +123,7 @@ def resolve(
 
 def resolve_own(config: Mapping[str, str], mask: Mask | None = None) -> dict[str, str]:
     """The worker's own file with references replaced by their values. Raises ConnectError."""
-    return _resolved(config, {name: _lookup(each) for name, each in built_in_providers().items()}, mask)
+    return _resolved(config, {name: _lookup(provider) for name, provider in built_in_providers().items()}, mask)
 
 
 def _resolved(config: Mapping[str, str], lookups: Mapping[str, Lookup], mask: Mask | None) -> dict[str, str]:
@@ -139,12 +140,12 @@ def _resolved(config: Mapping[str, str], lookups: Mapping[str, Lookup], mask: Ma
 def _lookup(provider: ConfigProvider) -> Lookup:
     def look_up(path: str, key: str) -> str:
         try:
-            found = provider.get(path, [key])
+            values = provider.get(path, [key])
         except ConnectError as error:
             raise ReferenceFailed(str(error)) from None
-        if key not in found:
+        if key not in values:
             raise ReferenceFailed(f"{key} does not exist there.")
-        return found[key]
+        return values[key]
 
     return look_up
 

@@ -163,7 +163,7 @@ class WorkerConfig:
         )
 
     def listeners(self) -> list[RestListener]:
-        """Where the REST interface listens."""
+        """The listeners of the REST interface."""
         return rest_listeners(self.settings.texts("listeners"))
 
     def spark_settings(self) -> dict[str, str]:

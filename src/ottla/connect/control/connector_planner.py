@@ -45,7 +45,7 @@ class LocalConnector:
     instance: Connector | None = None
     planning: bool = False
     planned_at: float = 0.0
-    # FAILED because of a temporary failure, such as a database that restarts: planning is retried until it works.
+    # FAILED because of a temporary failure, such as a database that restarts: planning is retried until it succeeds.
     waiting: bool = False
 
 
@@ -134,7 +134,10 @@ class ConnectorPlanner:
     async def _plan_tasks(self, name: str, running: LocalConnector, *, again: bool) -> None:
         assert running.instance is not None
         resolved = self._resolve(running.config)
-        if again and not await asyncio.to_thread(running.instance.changed, resolved):
+        # A connector that was deleted and created again unchanged, or stopped and resumed, has no tasks any more. The
+        # reconciler may have noticed neither.
+        has_plan = bool(self._store.state.tasks.get(name))
+        if again and has_plan and not await asyncio.to_thread(running.instance.changed, resolved):
             return
         most = int(resolved.get("tasks.max", "1"))
         plans = await asyncio.to_thread(running.instance.plan, resolved, most)
@@ -144,17 +147,29 @@ class ConnectorPlanner:
             logger.warning("Connector %s planned %d tasks, but tasks.max is %d", name, len(plans), most)
         configs = [self._stored_form(name, plan, running.config, resolved) for plan in plans]
         stored = self._store.state.tasks.get(name)
-        if self.connectors.get(name) is not running or configs == stored:
+        if not self._is_current(name, running) or configs == stored:
             return
         if isinstance(running.instance, SourceConnector):
             count = max(len(stored or ()), self._store.state.fencing.get(name, 0))
             if count:
                 await self._fence_previous_tasks(name, running, count)
-                if self.connectors.get(name) is not running:
+                if not self._is_current(name, running):
                     return
             if count != len(configs):
                 await self._store.put_fencing(name, len(configs))
+                if not self._is_current(name, running):
+                    return
         await self._store.put_tasks(name, configs)
+
+    def _is_current(self, name: str, running: LocalConnector) -> bool:
+        """False if the connector was stopped, reconfigured or deleted, even if the reconciler has not seen it yet."""
+        state = self._store.state
+        return (
+            self.connectors.get(name) is running
+            and state.contains(name)
+            and state.target(name) is running.target
+            and state.config(name) == running.config
+        )
 
     async def _fence_previous_tasks(self, name: str, running: LocalConnector, count: int) -> None:
         """Fences the tasks of the previous plan, which may still run on other workers, before the new tasks start.
@@ -162,7 +177,7 @@ class ConnectorPlanner:
         The plan waits while the cluster is unavailable: tasks of two plans would write records twice.
         """
         ids = [transactional_id(self._config, TaskId(name, number)) for number in range(count)]
-        while self.connectors.get(name) is running:
+        while self._is_current(name, running):
             try:
                 await self._engine.fence(ids)
             except (KafkaError, ClientError) as error:

@@ -1,4 +1,4 @@
-"""A worker's head: starts and stops it, follows the config topic and the group, and offers every resource of REST.
+"""The head of a worker: starts and stops it, follows the config topic and the group, and has the resources of REST.
 
 Below a `Herder` are the stores, which hold the state of the whole cluster, the `Reconciler`, which runs this worker's
 share, and in distributed mode the membership in the group of workers. The requests of the REST interface are methods
@@ -88,6 +88,8 @@ class Herder:
             routing=self.routing,
             cluster=cluster,
             resolve=resolve,
+            engine=engine,
+            config=config,
         )
         self._reconcile_now = asyncio.Event()
         # The loops of this worker: the reconciler and, in distributed mode, the group.
@@ -156,7 +158,7 @@ class Herder:
         await self.cluster.close()
 
     async def wait_until_ready(self, seconds: float) -> None:
-        """Waits until this worker has its first assignment, at most for so many seconds."""
+        """Waits until this worker has its first assignment, at most `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.ready.wait()
@@ -188,6 +190,9 @@ class Herder:
         given_up = await self.reconciler.assign(
             membership.assignment, membership.generation, is_leader=membership.is_leader
         )
+        if self.routing.membership is not membership:
+            # The membership was lost meanwhile. The group joins again when `_on_lost` has ended all work.
+            return False
         logger.info(
             "Generation %d: this worker has %d connectors and %d tasks; the leader is %s",
             membership.generation,

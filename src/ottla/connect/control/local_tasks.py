@@ -44,7 +44,7 @@ class LocalTask:
     paused: bool
     version: str | None
     failed: bool = False
-    # It cannot work and keeps trying: its state is FAILED until it works again.
+    # The task cannot work and keeps trying: its state is FAILED until it works again.
     retrying: bool = False
     attempts: int = 0
     started_at: float = field(default_factory=time.monotonic)
@@ -97,8 +97,8 @@ class LocalTasks:
             if local.id not in wanted and state.task_config(local.id) is not None:
                 await self._reports.write(local.id, State.UNASSIGNED, safe=True)
         # The config topic may have changed during the stops. The next reconcile, which is due already, handles it.
-        now = self._wanted_tasks(assigned)
-        for task in sorted(task for task in wanted if now.get(task) == wanted[task]):
+        still_wanted = self._wanted_tasks(assigned)
+        for task in sorted(task for task in wanted if still_wanted.get(task) == wanted[task]):
             paused = state.target(task.connector) is TargetState.PAUSED
             known = self.tasks.get(task)
             if known is None:
@@ -190,9 +190,9 @@ class LocalTasks:
         if allowed < 0 or local.attempts < allowed:
             pause = min(first * 2**local.attempts, _RESTART_PAUSE_MS_MAX) / 1000
             loop = asyncio.get_running_loop()
-            local.restart = loop.call_later(pause, lambda: self._background.start(self._again(local)))
+            local.restart = loop.call_later(pause, lambda: self._background.start(self._restart(local)))
 
-    async def _again(self, local: LocalTask) -> None:
+    async def _restart(self, local: LocalTask) -> None:
         """Restarts a failed task by its restart policy."""
         async with self._lock:
             if self.is_closing or not self._is_current(local):
@@ -200,7 +200,9 @@ class LocalTasks:
             await self._reports.write(local.id, State.RESTARTING, version=local.version)
             if self._wanted_tasks(Ownership(frozenset(), frozenset([local.id]))).get(local.id) != local.spec_key:
                 return
-            self._start(local.id, local.spec_key, paused=local.paused, attempts=local.attempts + 1)
+            # A failed task does not follow pauses of its connector.
+            paused = self._store.state.target(local.id.connector) is TargetState.PAUSED
+            self._start(local.id, local.spec_key, paused=paused, attempts=local.attempts + 1)
 
     def _topic(self, local: LocalTask, topic: str) -> None:
         if self._config.settings.flag("topic.tracking.enable"):
@@ -232,5 +234,5 @@ class _Events:
 
 
 def transactional_id(config: WorkerConfig, task: TaskId) -> str:
-    """The same on every worker, so that the latest start of a task fences all earlier ones."""
+    """A task's transactional id: the same on every worker, so that the latest start fences all earlier starts."""
     return f"{config.group_id}-{task.connector}-{task.task}"

@@ -39,6 +39,7 @@ class Reconciler:
         resolve: Resolver,
         hide: Callable[[str], str] = str,
     ) -> None:
+        self._config = config
         self._store = store
         self._status = status
         self._assigned = Ownership()
@@ -88,6 +89,21 @@ class Reconciler:
             if self.is_leader:
                 await self.stale.remove()
 
+    async def settle(self, connector: str) -> None:
+        """On a standalone worker, returns when a new connector has a status, or the tasks of a deleted one stopped.
+
+        The wait ends at the latest with the graceful time-out of tasks; a connector that has to wait longer for its
+        start is UNASSIGNED until then. Workers of a group answer before the change is applied.
+        """
+        if not self._everything:
+            return
+        timeout = self._config.settings.integer("task.shutdown.graceful.timeout.ms") / 1000
+        # The time-out does not cancel the reconcile, which would leave tasks half stopped. The first step of planning
+        # reports a status, and runs before the end of the reconcile is noticed here.
+        await asyncio.wait([self.background.start(self.reconcile())], timeout=timeout)
+        if self._store.state.contains(connector) and self._status.connector(connector) is None:
+            await self._reports.write(connector, State.UNASSIGNED)
+
     # Assignment.
 
     def assign_everything(self) -> None:
@@ -96,9 +112,13 @@ class Reconciler:
         self.is_leader = True
 
     async def assign(self, assignment: Ownership, generation: int, *, is_leader: bool) -> bool:
-        """Applies an assignment. Returns True if the worker gave up connectors or tasks."""
+        """Applies an assignment. Returns True if the worker gave up connectors or tasks that need another owner."""
         self._reports.generation, self.is_leader = generation, is_leader
-        given_up = bool(self.owned().connectors - assignment.connectors or self.owned().tasks - assignment.tasks)
+        owned, state = self.owned(), self._store.state
+        # Deleted connectors and tasks may still be in the previous assignment; they need no owner.
+        given_up = any(state.contains(name) for name in owned.connectors - assignment.connectors) or any(
+            state.task_config(task) is not None for task in owned.tasks - assignment.tasks
+        )
         self._assigned = assignment
         await self.reconcile()
         return given_up
@@ -123,7 +143,10 @@ class Reconciler:
         await self.background.cancel()
 
     def owned(self) -> Ownership:
-        return Ownership(frozenset(self.planner.connectors), frozenset(self.local.tasks))
+        """Assigned work, also while it is restarted, and work that this worker still has to give up."""
+        return Ownership(
+            self._assigned.connectors.union(self.planner.connectors), self._assigned.tasks.union(self.local.tasks)
+        )
 
     def progress(self, task: TaskId) -> dict[str, Any] | None:
         """The progress of a task of this worker."""

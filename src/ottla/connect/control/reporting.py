@@ -16,15 +16,16 @@ logger = logging.getLogger(__name__)
 
 
 class Background:
-    """Coroutines that nothing waits for, until the worker stops."""
+    """Coroutines in the background. They are cancelled when the worker stops."""
 
     def __init__(self) -> None:
         self.tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.ensure_future(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
+        return task
 
     async def cancel(self) -> None:
         for task in list(self.tasks):

@@ -1,6 +1,6 @@
-"""Which worker has to answer a request.
+"""The choice of the worker that answers a request.
 
-Changes are decided by the leader of the group, and a task's progress is known to the worker that runs it. A request
+The leader of the group decides changes, and the worker that runs a task answers for its progress. A request
 that arrives at another worker raises `Elsewhere` with the right worker's address, and REST forwards it. A standalone
 worker answers every request itself.
 """
@@ -32,7 +32,7 @@ class Routing:
     def require_owner(self, key: str, *, is_here: bool) -> None:
         """Raises Elsewhere unless this worker runs the connector (`name`) or task (`task:name-0`).
 
-        Only the leader knows the owners, so other workers forward to the leader.
+        Only the leader has the addresses of the owners, so other workers forward to the leader.
         """
         if is_here or not self._is_distributed:
             return

@@ -1,4 +1,4 @@
-"""The leader's removal of statuses of deleted connectors and tasks, and of what their dead workers left open."""
+"""The leader's clean-up after deleted connectors and tasks: statuses, and transactions that dead workers left open."""
 
 from __future__ import annotations
 
@@ -63,6 +63,6 @@ class StaleStatuses:
     async def fence_deleted(self, name: str, transactional_ids: list[str]) -> None:
         # A connector of the same name that was created meanwhile has fenced the old tasks and must not be fenced.
         if not self.is_closing and not self._store.state.contains(name):
-            # If it fails, the transaction time-out aborts them.
+            # If the fencing fails, the transaction time-out aborts the transactions.
             with contextlib.suppress(KafkaError, ClientError):
                 await self._engine.fence(transactional_ids)

@@ -1,10 +1,11 @@
-"""Discovery of plug-ins: those of installed distributions, and those in the directories of `plugin.path`.
+"""Discovery of plug-ins in installed distributions and in the directories of `plugin.path`.
 
 A plug-in is a concrete class derived from one of the kinds of `api`. There are two places for it:
 
-- A distribution names its plug-ins as entry points, in the group of their kind (`GROUPS`). Our own are registered in
-  this way, too. Entry points are read when a worker starts. A plug-in is imported when a configuration names it, or
-  when all plug-ins are listed. An entry point may name a module instead of a class: it stands for all plug-ins in it.
+- A distribution names its plug-ins as entry points, in the group of their kind (`GROUPS`). Built-in plug-ins are
+  registered in this way, too. Entry points are read when a worker starts. A plug-in is imported when a configuration
+  names it, or when all plug-ins are listed. An entry point that names a module instead of a class stands for all
+  plug-ins of the module.
 - `plugin.path` lists directories. Their Python files and packages are imported when a worker starts. The directories
   join the import path.
 
@@ -75,7 +76,7 @@ class FoundPlugin(NamedTuple):
     kind: str
     version: str
     plugin: type[Plugin]
-    # The name of its entry point, where it has one.
+    # The name of the entry point, if the plug-in has one.
     entry_point: str = ""
 
 
@@ -90,7 +91,7 @@ class _Registration(NamedTuple):
         return issubclass(kind, self.kind) or issubclass(self.kind, kind)
 
     def may_have(self, name: str) -> bool:
-        """True if its plug-in has this name. A module may hold plug-ins of any name."""
+        """True if the plug-in may have this name. A module may hold plug-ins of any name."""
         module, attribute = self.point.module, self.point.attr
         return not attribute or name in (f"{module}.{attribute}", attribute, self.point.name)
 
@@ -102,7 +103,7 @@ class Plugins:
         self.paths = [str(Path(path).absolute()) for path in paths if path]
         # Entry points, modules and directories that could not be imported, and why.
         self.failures: dict[str, str] = {}
-        self._found: dict[str, FoundPlugin] = {}
+        self._plugins: dict[str, FoundPlugin] = {}
         self._registered: list[_Registration] = []
         self._lock = threading.RLock()
         if installed:
@@ -116,7 +117,7 @@ class Plugins:
             if issubclass(plugin, kind):
                 name = full_name(plugin)
                 with self._lock:
-                    self._found.setdefault(name, FoundPlugin(name, word, plugin.version, plugin, entry_point))
+                    self._plugins.setdefault(name, FoundPlugin(name, word, plugin.version, plugin, entry_point))
 
     def all(self) -> list[FoundPlugin]:
         """Every plug-in, by kind and then by name. Imports all of them."""
@@ -131,11 +132,11 @@ class Plugins:
             self._import_registered(lambda registration: registration.offers(kind) and registration.may_have(name))
             plugin = self._match(name, kind, (_is_full_name, _is_class_name))
             if plugin is None:
-                # Aliases are known only when the classes are.
+                # Aliases are attributes of the classes, so all classes of the kind must be imported.
                 self._import_registered(lambda registration: registration.offers(kind))
                 plugin = self._match(name, kind, (_is_alias, _is_short_name))
             if plugin is None:
-                known = ", ".join(found.name for found in self._sorted(kind))
+                known = ", ".join(candidate.name for candidate in self._sorted(kind))
                 raise ConnectError(f"There is no {kind.__name__} called {name}. There are: {known or 'none'}.")
             return plugin
 
@@ -150,17 +151,17 @@ class Plugins:
 
     def _sorted(self, kind: type[Plugin]) -> list[FoundPlugin]:
         order = {word: place for place, (_, word, _) in enumerate(_KINDS)}
-        found = [found for found in self._found.values() if issubclass(found.plugin, kind)]
-        return sorted(found, key=lambda found: (order[found.kind], found.name))
+        candidates = [candidate for candidate in self._plugins.values() if issubclass(candidate.plugin, kind)]
+        return sorted(candidates, key=lambda candidate: (order[candidate.kind], candidate.name))
 
     def _match(self, name: str, kind: type[T], rules: tuple[Callable[[FoundPlugin, str], bool], ...]) -> type[T] | None:
-        """The plug-in that the first of the rules with a match gives."""
+        """The plug-in that the first rule with a match selects."""
         for matches in rules:
-            matching = [found for found in self._sorted(kind) if matches(found, name)]
+            matching = [candidate for candidate in self._sorted(kind) if matches(candidate, name)]
             if len(matching) == 1:
                 return matching[0].plugin  # type: ignore[return-value]
             if matching:
-                names = ", ".join(found.name for found in matching)
+                names = ", ".join(candidate.name for candidate in matching)
                 raise ConnectError(f"More than one plug-in is called {name}: {names}.")
         return None
 
@@ -239,7 +240,7 @@ def full_name(plugin: type[Plugin]) -> str:
 
 
 def _present_name(name: str) -> str:
-    """The present full name of a plug-in of ours that a stored configuration names by its former package."""
+    """The present full name of a built-in plug-in that a stored configuration names by its former package."""
     root, _, rest = name.partition("ottla.connect.")
     if not root and rest.partition(".")[0] in _OWN_PACKAGES:
         return f"{_OWN}.{rest}"

@@ -1,6 +1,6 @@
 """The cause of a failure in one line, for states, logs and the REST interface.
 
-An exception of Spark carries the traceback of its Python worker, or the stack of the JVM, as text. The line that tells
+An exception of Spark carries the traceback of its Python worker, or the stack of the JVM, as text. The line with
 the cause is somewhere in between.
 """
 
@@ -13,7 +13,7 @@ __all__ = ["cause_of", "trace_of"]
 
 _LENGTH_MAX = 500
 _TRACEBACK = "Traceback (most recent call last):"
-# What follows the message in an exception of Spark: stacks, and the context of the query.
+# The parts after the message in an exception of Spark: stacks, and the context of the query.
 _REST = re.compile(r"\n\s*(?:at [\w.$]+\(|JVM stacktrace:|Driver stacktrace:|==|Caused by: )")
 _STAGE_FAILURE = re.compile(r"^Job aborted due to stage failure: .*?most recent failure: .*?\(TID \d+\) \([^)]*\): ")
 _QUALIFIED = re.compile(r"^(?:[\w$]+\.)+([A-Za-z_$]\w*): ")
@@ -24,17 +24,17 @@ _SQLSTATE = re.compile(r"\s*SQLSTATE: \w{5}\s*$")
 def cause_of(error: BaseException) -> str:
     """The kind of the failure and its message, without a stack."""
     text = str(error)
-    own = f"{type(error).__name__}: "
+    kind = f"{type(error).__name__}: "
     if _TRACEBACK in text:
-        found = _last_raised(text)
-        if found is not None:
-            text, own = found, ""
+        raised = _last_raised(text)
+        if raised is not None:
+            text, kind = raised, ""
     text = _STAGE_FAILURE.sub("", _REST.split(text, maxsplit=1)[0])
     text, qualified = _QUALIFIED.subn(r"\1: ", text)
     if qualified:
-        own = ""
+        kind = ""
     text = _SQLSTATE.sub("", _CLASS.sub(r"\1", text))
-    return (own + " ".join(text.split()))[:_LENGTH_MAX]
+    return (kind + " ".join(text.split()))[:_LENGTH_MAX]
 
 
 def trace_of(error: BaseException) -> str:

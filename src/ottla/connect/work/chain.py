@@ -2,8 +2,8 @@
 
 A source's rows go through the transforms and then to bytes; a sink's records become typed values and then go through
 the transforms. A failure is noted beside its record (`api.record_failures`) and evaluated once, at the end of the
-chain. With `errors.tolerance=none` a failed record fails the batch. With `all` it is left out of the batch, and logged
-or sent to the dead-letter topic if the configuration asks for that.
+chain. With `errors.tolerance=none` a failed record fails the batch. With `all` a failed record is left out of the
+batch, and logged or sent to the dead-letter topic if that is configured.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ DEFAULT_HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConvert
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A transform and the predicate in front of it."""
+    """A transform with its predicate."""
 
     transform: Transform
     predicate: Predicate | None = None
@@ -98,7 +98,7 @@ class ConnectorChain:
         return self._decided(frame)
 
     def keeps(self, schema: StructType) -> bool:
-        """True if the chain changes no byte of a source's rows and none of them can fail."""
+        """True if the chain changes no byte of a source's rows and no row can fail."""
         converters = {"key": self.key, "value": self.value}
         return not self.steps and all(
             field.name in converters and converters[field.name].keeps(field.dataType.simpleString())
@@ -141,8 +141,10 @@ class ConnectorChain:
     @property
     def _reads_often(self) -> bool:
         """True if a batch is evaluated more than once: caching it avoids reading the topics again."""
-        looking = any(isinstance(each, ColumnConverter) and each.looks_at_batch for each in (self.key, self.value))
-        return looking or self.policy.looks_at_failures
+        looks_at_batch = any(
+            isinstance(converter, ColumnConverter) and converter.looks_at_batch for converter in (self.key, self.value)
+        )
+        return looks_at_batch or self.policy.looks_at_failures
 
     def _decided(self, frame: DataFrame) -> ChainResult:
         extra = [name for name in frame.columns if name.startswith("__")]
@@ -185,17 +187,17 @@ def build_chain(config: Mapping[str, str], plugins: Plugins, *, task: int = 0) -
 
 
 def _converter(config: Mapping[str, str], name: str, default: str, plugins: Plugins) -> Converter:
-    found: Converter = plugins.make(config.get(name) or default, Converter)  # type: ignore[type-abstract]
+    converter: Converter = plugins.make(config.get(name) or default, Converter)  # type: ignore[type-abstract]
     own, encryption = split_settings(_under(config, f"{name}."))
     is_key = name == "key.converter"
     if "schema.registry.url" in own and "subject" not in own:
         own = {**own, **_default_subject(config, is_key=is_key)}
-    found.configure(own, is_key=is_key)
+    converter.configure(own, is_key=is_key)
     if encryption:
         if name != "value.converter":
             raise ConnectError(f"{name}.{next(iter(encryption))} cannot be set: only values can be encrypted")
-        return EncryptedConverter(found, encryption)
-    return found
+        return EncryptedConverter(converter, encryption)
+    return converter
 
 
 def _default_subject(config: Mapping[str, str], *, is_key: bool) -> dict[str, str]:

@@ -47,5 +47,5 @@ class Chain(Protocol):
         ...
 
     def release(self) -> None:
-        """Frees what was cached for the last call of `sink`: its batch is written."""
+        """Frees the records that were cached for the last call of `sink`. Called when the batch is written."""
         ...

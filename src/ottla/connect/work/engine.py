@@ -22,9 +22,9 @@ class TaskSpec:
 
     task: Task
     connector: type[Connector]
-    # The connector's configuration, with the worker's converters unless it has its own.
+    # The connector's configuration, with the worker's converters unless the connector has its own.
     config: Mapping[str, str]
-    # The transactional id of the task, the same on every worker: the latest start fences all earlier ones.
+    # The transactional id of the task, the same on every worker: the latest start fences all earlier starts.
     transactional_id: str
     # The consumer group of a sink.
     group_id: str
@@ -133,4 +133,4 @@ class Engine(Protocol):
         """Starts a task and returns at once."""
 
     async def fence(self, transactional_ids: list[str]) -> None:
-        """Fences the producers of these ids on other workers. Raises KafkaError or ClientError if one remains."""
+        """Fences the producers of these ids on other workers. Raises KafkaError or ClientError on failure."""

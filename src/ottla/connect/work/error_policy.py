@@ -102,11 +102,11 @@ def log_failures(frame: DataFrame, policy: ErrorPolicy, *, connector: str, task:
     topic = [sql.col(RAW_TOPIC)] if RAW_TOPIC in frame.columns else []
     rows = frame.select(FAILURE, *topic, *place).limit(LOGGED_MAX + 1).collect()
     for row in rows[:LOGGED_MAX]:
-        found = row.asDict()
-        failure = found.pop(FAILURE)
+        fields = row.asDict()
+        failure = fields.pop(FAILURE)
         where = ""
         if policy.logs_messages:
-            where = ", of the record " + ", ".join(f"{name.strip('_')}={value}" for name, value in found.items())
+            where = ", of the record " + ", ".join(f"{name.strip('_')}={value}" for name, value in fields.items())
         log.error(
             "Task %s-%d: %s failed in %s%s: %s", connector, task, failure["stage"], failure["plugin"], where,
             failure["message"],

@@ -1,7 +1,7 @@
 """A batch as Spark jobs: the functions that run in executors, and the frames around them.
 
-A batch begins with `spark.range`, one number for each piece of work, and `mapInArrow`: the function looks its piece up
-by the number. Such a plan starts no process for a query, so many small batches of many tasks cost little.
+A batch begins with `spark.range`, one number for each piece of work, and `mapInArrow`: the function looks the piece up
+by its number. Such a plan starts no process for a query, so many small batches of many tasks cost little.
 
 Executors import these functions by name; only values travel to them.
 """
@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 _WRITTEN = "topics string, records bigint, bytes bigint"
-# Instead of a number of records: the first column has the error.
+# Instead of a number of records: the write failed, and the first column has the error.
 _FAILED = -1
 # Instead of a number of records: an earlier attempt of the Spark task was lost, for an unknown reason.
 _LOST = -2
@@ -77,12 +77,12 @@ class ConnectorReference:
         for path in self.paths:
             if path not in sys.path:
                 sys.path.append(path)
-        found: Any = importlib.import_module(self.module)
+        target: Any = importlib.import_module(self.module)
         for step in self.name.split("."):
-            found = getattr(found, step)
-        assert isinstance(found, type)
-        assert issubclass(found, Connector)
-        return found
+            target = getattr(target, step)
+        assert isinstance(target, type)
+        assert issubclass(target, Connector)
+        return target
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +109,8 @@ class CreationRule:
     configs: Mapping[str, str]
 
     def fits(self, topic: str) -> bool:
-        return any(re.fullmatch(each, topic) for each in self.include) and not any(
-            re.fullmatch(each, topic) for each in self.exclude
+        return any(re.fullmatch(pattern, topic) for pattern in self.include) and not any(
+            re.fullmatch(pattern, topic) for pattern in self.exclude
         )
 
 
@@ -148,8 +148,8 @@ def _carried() -> tuple[tuple[tuple[SourcePiece, ...], ...], WriteTarget]:
     context = TaskContext.get()
     load = None if context is None else context.getLocalProperty(_LOAD)
     assert load is not None, "the job was started without its load"
-    found: tuple[tuple[tuple[SourcePiece, ...], ...], WriteTarget] = pickle.loads(base64.b64decode(load))
-    return found
+    carried: tuple[tuple[tuple[SourcePiece, ...], ...], WriteTarget] = pickle.loads(base64.b64decode(load))
+    return carried
 
 
 # Reading sources.

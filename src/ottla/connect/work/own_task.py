@@ -10,7 +10,7 @@ from ottla.connect.work.task_loop import TaskLoop
 __all__ = ["OwnTask"]
 
 
-# A worker that has failed counts as working again when it has worked for so long.
+# A worker that has failed counts as recovered when it has worked for this long.
 _RECOVERED_SECONDS = 3.0
 
 
@@ -26,7 +26,7 @@ class OwnTask(TaskLoop):
             raise ConnectError(f"{self.spec.connector.__name__} has no worker.")
 
     def batch(self, limit: ReadLimit) -> bool:
-        """One call lasts until the task is paused or stopped; after a failure, until it works again."""
+        """Runs the worker until the task is paused or stopped; after a failure, until the worker has recovered."""
         del limit
         assert self._worker is not None, "opened before"
         end = time.monotonic() + _RECOVERED_SECONDS if self._has_failed else float("inf")
@@ -39,4 +39,4 @@ class OwnTask(TaskLoop):
         self._worker = None
 
     def cancel(self) -> None:
-        """The worker ends by itself when it is asked to stop."""
+        """Does nothing: the worker ends by itself when `should_rest` is True."""

@@ -24,7 +24,7 @@ from ottla.model.ids import TopicPartition
 
 __all__ = ["Standing", "committed_note", "share_of", "standing_of", "started_note"]
 
-# Stands for a topic id of brokers without topic ids, and of notes without one.
+# The topic ids of brokers without topic ids: none is known.
 UNKNOWN: Mapping[str, str] = MappingProxyType({})
 
 
@@ -78,14 +78,14 @@ def committed_note(
 
 def standing_of(
     committed: Mapping[TopicPartition, CommittedOffset],
-    mine: Iterable[TopicPartition],
+    partitions: Iterable[TopicPartition],
     *,
     task: int,
     topic_ids: Mapping[str, str] = UNKNOWN,
 ) -> Standing:
-    """`committed` are all offsets of the group, `mine` the task's partitions, `topic_ids` the present topic ids."""
-    notes = {partition: _read(each.metadata) for partition, each in committed.items()}
-    owned = set(mine)
+    """`committed` are all offsets of the group, `partitions` the task's, `topic_ids` the present topic ids."""
+    notes = {partition: _read(commit.metadata) for partition, commit in committed.items()}
+    owned = set(partitions)
     last, epoch = -1, None
     for note in notes.values():
         if note is not None and int(note["b"]) > last:
@@ -138,7 +138,7 @@ def _note(*, batch_id: int, epoch: str, task: int, topic_id: str | None, end: in
 
 def _read(metadata: str) -> dict[str, int | str] | None:
     try:
-        found = json.loads(metadata)
+        note = json.loads(metadata)
     except ValueError:
         return None
-    return found if isinstance(found, dict) and {"b", "e", "t"} <= set(found) else None
+    return note if isinstance(note, dict) and {"b", "e", "t"} <= set(note) else None

@@ -33,9 +33,9 @@ __all__ = ["SinkTask"]
 
 logger = logging.getLogger(__name__)
 
-# The interval of looking for new topics and partitions.
+# The interval between searches for new topics and partitions.
 _TOPICS_SECONDS = 5.0
-# A log must be too short for this long before its end is believed: a stale leader may report an old end.
+# A log must be too short for this long before the position moves back: a stale leader may report an old end.
 _CUT_OFF_SECONDS = 5.0
 
 
@@ -60,6 +60,8 @@ class SinkTask(FencedTask):
         self._positions: dict[TopicPartition, int] = {}
         # Logs that end before the position: since when, and their end at that time.
         self._cut_off: dict[TopicPartition, tuple[float, int]] = {}
+        # Positions at the ends of cut off logs, until they are stored as the start of a batch.
+        self._rewound: dict[TopicPartition, int] = {}
         self._unfinished: tuple[OffsetRange, ...] = ()
         self._batch_id = 0
         self._epoch = ""
@@ -68,7 +70,7 @@ class SinkTask(FencedTask):
         self._set_aside: tuple[str, int, Sequence[OffsetRange]] | None = None
         self._topic_ids: dict[str, str] = {}
         # Partitions of topics that were created again, or whose logs were cut off: the target may still store offsets
-        # that do not hold any more.
+        # that are void.
         self._recreated: set[TopicPartition] = set()
         self._looked_at = 0.0
         self._read_committed = client_options.get("isolation.level", "read_committed") == "read_committed"
@@ -93,7 +95,7 @@ class SinkTask(FencedTask):
     def batch(self, limit: ReadLimit) -> bool:
         if not self.placed:
             self.take_over()
-        again = bool(self._unfinished)
+        is_repeated = bool(self._unfinished)
         ranges = self._unfinished or self.wait_for(self._plan(limit))
         if not ranges:
             return False
@@ -103,19 +105,22 @@ class SinkTask(FencedTask):
         counted = {"batch_id": batch.id, "epoch": batch.epoch, "task": self.spec.task.number}
         note = {**counted, "topic_ids": self._topic_ids}
         self._forget_recreated_partitions()
-        if not again:
+        if not is_repeated:
             self.wait_for(self._note(started_note(ranges, **note)))  # type: ignore[arg-type]
             self._unfinished = ranges
+        # The start of a repeated batch is stored, too: its answer may have been lost.
+        for piece in ranges:
+            self._rewound.pop(TopicPartition(piece.topic, piece.partition), None)
         self._write(batch)
         if self.is_stopping and not self.is_current:
             raise StoppedError
         self.wait_for(self._note(committed_note(ranges, **note)))  # type: ignore[arg-type]
         self._unfinished = ()
         self._batch_id += 1
-        for one in ranges:
-            self._positions[TopicPartition(one.topic, one.partition)] = one.end
-            self.used_topic(one.topic)
-        records = sum(one.end - one.start for one in ranges)
+        for piece in ranges:
+            self._positions[TopicPartition(piece.topic, piece.partition)] = piece.end
+            self.used_topic(piece.topic)
+        records = sum(piece.end - piece.start for piece in ranges)
         self.progress.on_batch(records=records, size=0, seconds=time.monotonic() - began)
         self.placed = True
         return True
@@ -126,12 +131,13 @@ class SinkTask(FencedTask):
         frame = read_topics(self.spark, self._client_options, batch.ranges, self._topic_ids, columns)
         try:
             result = self.chain.sink(frame)
-            # Before the write, because a written batch is not read again; and once, however often the write is retried.
-            this = (batch.epoch, batch.id, batch.ranges)
-            if result.failed is not None and self._set_aside != this:
+            # Dead letters are written before the batch, because a written batch is not read again. They are written
+            # once, however often the write of the batch is retried.
+            batch_key = (batch.epoch, batch.id, batch.ranges)
+            if result.failed is not None and self._set_aside != batch_key:
                 written = write(writing(result.failed, self._dead_letters))
                 self.progress.failed_records += written.records
-                self._set_aside = this
+                self._set_aside = batch_key
             self._writer.write(result.good, batch)
             if result.report is not None:
                 result.report()
@@ -139,7 +145,7 @@ class SinkTask(FencedTask):
             self.chain.release()
 
     def _forget_recreated_partitions(self) -> None:
-        """Voids offsets in the target. The first stored batch of a new topic hides that the topic has changed."""
+        """Voids offsets in the target, before the first stored batch of a new topic hides the change of the topic."""
         assert self._writer is not None
         if self._recreated:
             self._writer.forget(sorted(self._recreated))
@@ -151,9 +157,9 @@ class SinkTask(FencedTask):
         await self._find_partitions()
         committed = await Groups(self._cluster).offsets(self.spec.group_id, stable=True)
         standing = standing_of(committed, self._partitions, task=self.spec.task.number, topic_ids=self._topic_ids)
-        self._tell_recreated(standing.recreated)
+        self._report_recreated(standing.recreated)
         stored = {partition: offset for partition, offset in stored.items() if partition not in self._recreated}
-        self._positions = {**standing.positions, **stored}
+        self._positions = {**standing.positions, **stored, **self._rewound}
         self._batch_id = standing.batch_id
         # A new epoch: no target has seen a batch of it.
         self._epoch = standing.epoch or f"{int(time.time() * 1000):x}"
@@ -173,26 +179,29 @@ class SinkTask(FencedTask):
         if pattern:
             matches = re.compile(pattern).fullmatch
             names = [name for name, info in metadata.topics.items() if matches(name) and not info.is_internal]
-        found = []
+        partitions = []
         for name in names:
             info = metadata.topics.get(name)
             if info is not None and info.error is None:
-                self._know_topic(name, str(info.topic_id) if info.topic_id else "")
-                found += [TopicPartition(name, number) for number in info.partitions]
+                self._update_topic_id(name, str(info.topic_id) if info.topic_id else "")
+                partitions += [TopicPartition(name, number) for number in info.partitions]
         task = self.spec.task
-        self._partitions = share_of(found, task=task.number, count=max(task.count, 1))
+        self._partitions = share_of(partitions, task=task.number, count=max(task.count, 1))
         self._looked_at = time.monotonic()
 
-    def _know_topic(self, name: str, topic_id: str) -> None:
-        """A topic that was deleted and created again is a new topic: positions in the old one do not apply."""
+    def _update_topic_id(self, name: str, topic_id: str) -> None:
+        """A topic that was deleted and created again is a new topic: positions in the old topic do not apply."""
         if self._topic_ids.get(name, topic_id) != topic_id:
-            self._tell_recreated([partition for partition in self._positions if partition.topic == name])
+            self._report_recreated([partition for partition in self._positions if partition.topic == name])
+            self._rewound = {
+                partition: offset for partition, offset in self._rewound.items() if partition.topic != name
+            }
             self._positions = {
                 partition: offset for partition, offset in self._positions.items() if partition.topic != name
             }
         self._topic_ids[name] = topic_id
 
-    def _tell_recreated(self, partitions: Iterable[TopicPartition]) -> None:
+    def _report_recreated(self, partitions: Iterable[TopicPartition]) -> None:
         for partition in sorted(partitions):
             self._recreated.add(partition)
             text = f"{partition} is of a topic that was deleted and made again; it is read as a new one"
@@ -210,7 +219,7 @@ class SinkTask(FencedTask):
             where = LATEST if self.spec.config.get("consumer.override.auto.offset.reset") == "latest" else EARLIEST
             self._positions.update(await offsets.numbers(new, where, committed=self._read_committed))
         ends = await offsets.numbers(self._partitions, LATEST, committed=self._read_committed)
-        await self._go_back_where_cut_off(offsets, ends)
+        await self._rewind_truncated(offsets, ends)
         lags = {
             partition: Lag(self._positions[partition], end)
             for partition, end in ends.items()
@@ -219,19 +228,19 @@ class SinkTask(FencedTask):
         self.progress.lag = sum(lag.size for lag in lags.values())
         if not lags:
             return ()
-        await self._skip_what_is_gone(offsets, lags)
+        await self._skip_deleted_records(offsets, lags)
         until = limit_offsets(lags, limit.records)
         return tuple(OffsetRange(key.topic, key.partition, lags[key].start, until[key]) for key in sorted(lags))
 
-    async def _go_back_where_cut_off(self, offsets: Offsets, ends: Mapping[TopicPartition, int]) -> None:
+    async def _rewind_truncated(self, offsets: Offsets, ends: Mapping[TopicPartition, int]) -> None:
         """Moves positions back to the end of a truncated log: its leader assigns those offsets to new records."""
         behind = [partition for partition, end in ends.items() if end < self._positions[partition]]
         # An open transaction hides the end of the log from readers of committed records; that is no truncation.
-        found = await offsets.numbers(behind, LATEST) if behind else {}
+        log_ends = await offsets.numbers(behind, LATEST) if behind else {}
         now, seen = time.monotonic(), self._cut_off
         self._cut_off = {
             partition: seen.get(partition, (now, end))
-            for partition, end in found.items()
+            for partition, end in log_ends.items()
             if end < self._positions[partition]
         }
         for partition, (since, end) in self._cut_off.items():
@@ -240,11 +249,11 @@ class SinkTask(FencedTask):
                 text = f"{partition}: the log ends before offset {position}, to which it was read; reading at {end}"
                 logger.warning("Task %s: %s", self.spec.task.id, text)
                 self.progress.on_error(text)
-                self._positions[partition] = end
-                # The target may store the later offset, and would take the new records for written ones.
+                self._positions[partition] = self._rewound[partition] = end
+                # The target may store the later offset, and would ignore the new records as already written.
                 self._recreated.add(partition)
 
-    async def _skip_what_is_gone(self, offsets: Offsets, lags: dict[TopicPartition, Lag]) -> None:
+    async def _skip_deleted_records(self, offsets: Offsets, lags: dict[TopicPartition, Lag]) -> None:
         earliest = await offsets.numbers(list(lags), EARLIEST, committed=self._read_committed)
         for partition, first in earliest.items():
             lag = lags[partition]

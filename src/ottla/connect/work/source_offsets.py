@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 def partition_key(partition: SourcePartition) -> str:
-    """Equal partitions have equal keys, whatever the order of their fields."""
+    """The key of a partition, which does not depend on the order of its fields."""
     return json.dumps(partition, sort_keys=True, separators=(",", ":"))
 
 
@@ -33,7 +33,7 @@ def offset_record(
 
 
 class OffsetStore:
-    """The offsets of all sources, read. Subclasses know where they are stored."""
+    """The offsets of all sources, in memory. Subclasses read and store them."""
 
     # The topic to which tasks write their offsets in transactions; None if they use `put` instead.
     topic: str | None = None
@@ -59,16 +59,16 @@ class OffsetStore:
         return list(self._offsets.get(connector, {}).values())
 
     def get(self, connector: str, partition: SourcePartition) -> dict[str, Any] | None:
-        found = self._offsets.get(connector, {}).get(partition_key(partition))
-        return None if found is None else found[1]
+        stored = self._offsets.get(connector, {}).get(partition_key(partition))
+        return None if stored is None else stored[1]
 
     def stored_form(self, connector: str, partition: SourcePartition) -> SourcePartition:
-        """The partition as it is in the store, whose order of fields may be another one.
+        """The partition as it is stored, where its fields may have another order.
 
         Partitioning and compaction of the topic compare keys as bytes, so the key of the last offset is used again.
         """
-        found = self._offsets.get(connector, {}).get(partition_key(partition))
-        return partition if found is None else found[0]
+        stored = self._offsets.get(connector, {}).get(partition_key(partition))
+        return partition if stored is None else stored[0]
 
     def _replay(self, key: bytes, value: bytes | None) -> None:
         try:

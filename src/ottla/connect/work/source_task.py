@@ -1,7 +1,7 @@
 """A source's task: read ranges, transform, convert, and write rows and offsets in one transaction.
 
 A batch begins at the offsets of the offset store; there is no other checkpoint. A batch whose transaction was not
-committed leaves no trace, and the next batch begins at the same offsets, on this worker or another.
+committed leaves no trace, and the next batch begins at the same offsets, on this worker or another worker.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class SourceTask(FencedTask):
         return True
 
     def _look_for_obstacle(self, waits_for: str | None) -> None:
-        """Logs what the source waits for, when it changes."""
+        """Logs the obstacle that the source waits for, when it changes."""
         if waits_for != self.progress.waits_for:
             if waits_for is not None:
                 logger.warning("Task %s waits: %s", self.spec.task.id, waits_for)
@@ -135,26 +135,26 @@ class SourceTask(FencedTask):
 
     def _write(self, pieces: list[SourcePiece]) -> Written:
         groups = self._by_schema(pieces)
-        key = tuple((schema if isinstance(schema, str) else schema.json(), len(some)) for schema, some in groups)
+        key = tuple((schema if isinstance(schema, str) else schema.json(), len(group)) for schema, group in groups)
         plan = self._plans.get(key)
         if plan is None:
             while len(self._plans) >= _PLANS_MAX:
                 del self._plans[next(iter(self._plans))]
             plan = self._plans[key] = self._planned(groups)
-        carry(self.spark, [some for _, some in groups], self._target(self.transactions))
+        carry(self.spark, [group for _, group in groups], self._target(self.transactions))
         written = write(plan.frame)
         for report in plan.reports:
             report()
         return written
 
     def _planned(self, groups: list[tuple[str | StructType, list[SourcePiece]]]) -> _Plan:
-        """The plan that moves rows from readers to topics. Making it costs more than running it, so it is cached."""
+        """The plan that moves rows from readers to topics. It is cached, because building costs more than running."""
         direct = self._straight(groups)
         if direct is not None:
             return _Plan(direct, ())
         parts, reports = [], []
-        for number, (schema, some) in enumerate(groups):
-            rows = read_source(self.spark, self._reference, self.spec.task, schema, frame=number, count=len(some))
+        for number, (schema, group) in enumerate(groups):
+            rows = read_source(self.spark, self._reference, self.spec.task, schema, frame=number, count=len(group))
             result = self.chain.source(with_topic(rows, self.spec.config))
             if result.report is not None:
                 reports.append(result.report)
@@ -166,11 +166,11 @@ class SourceTask(FencedTask):
         from pyspark.sql.types import StructType
 
         topic = self.spec.config.get("topic")
-        schema, some = groups[0]
+        schema, group = groups[0]
         wanted = StructType.fromDDL(schema) if isinstance(schema, str) else schema
         if len(groups) > 1 or not topic or not self.chain.keeps(wanted):
             return None
-        return straight(self.spark, self._reference, self.spec.task, wanted, count=len(some), topic=topic)
+        return straight(self.spark, self._reference, self.spec.task, wanted, count=len(group), topic=topic)
 
     def _by_schema(self, pieces: list[SourcePiece]) -> list[tuple[str | StructType, list[SourcePiece]]]:
         assert self._reader is not None

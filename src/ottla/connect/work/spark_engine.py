@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from ottla.client.cluster import Cluster
 from ottla.client.errors import ClientError
@@ -69,7 +70,8 @@ class SparkEngine:
         self._cluster = cluster
         self._spark = spark
         self._given = spark is not None
-        self._running: dict[str, TaskLoop] = {}
+        # Weak, because names of deleted connectors may never come back.
+        self._running: WeakValueDictionary[str, TaskLoop] = WeakValueDictionary()
 
     async def start(self) -> None:
         if self._spark is not None:
@@ -110,12 +112,12 @@ class SparkEngine:
 
     async def fence(self, transactional_ids: list[str]) -> None:
         failure: KafkaError | ClientError | None = None
-        for each in transactional_ids:
-            producer = Producer(self._cluster, ProducerSettings(transactional_id=each))
+        for transactional_id in transactional_ids:
+            producer = Producer(self._cluster, ProducerSettings(transactional_id=transactional_id))
             try:
                 await producer.init_transactions()
             except (KafkaError, ClientError) as error:
-                logger.warning("Fencing %s failed: %s", each, error)
+                logger.warning("Fencing %s failed: %s", transactional_id, error)
                 failure = error
             finally:
                 await producer.close()
@@ -230,16 +232,16 @@ class SparkEngine:
     def _client_options(self, config: Mapping[str, str], kind: str, keys: tuple[str, ...]) -> dict[str, str]:
         """`producer.x` of the worker and `producer.override.x` of the connector, as options of source and sink.
 
-        The worker's own security settings hold for its connectors, unless they have others.
+        The worker's own security settings apply to its connectors, unless a connector overrides them.
         """
         worker = self._config.original
-        found = {"bootstrap.servers": self._config.settings.text("bootstrap.servers")}
+        options = {"bootstrap.servers": self._config.settings.text("bootstrap.servers")}
         for given, prefix in ((worker, ""), (worker, f"{kind}."), (config, f"{kind}.override.")):
             for name, text in given.items():
                 key = name.removeprefix(prefix)
                 if name.startswith(prefix) and (_is_security(key) or (prefix and key in keys)):
-                    found[key] = text
-        return found
+                    options[key] = text
+        return options
 
 
 def _is_security(name: str) -> bool:

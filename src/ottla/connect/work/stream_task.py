@@ -42,7 +42,7 @@ class StreamTask(TaskLoop):
         self._seen = -1
 
     def open(self) -> None:
-        """The first batch starts the query, so that a task that starts paused has none."""
+        """Does nothing: the first batch starts the query, so that a task that starts paused has no query."""
 
     def batch(self, limit: ReadLimit) -> bool:
         if self._query is None:

@@ -37,12 +37,12 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _RETRY_SECONDS_FIRST = 0.3
-# A batch that has been failing for so long changes the task's state.
+# A batch that has been failing for this long changes the task's state.
 QUIET_MS = 2_000
-# A batch may lose the process that writes it so many times.
+# A batch may lose the process that writes it this many times.
 LOST_ATTEMPTS_MAX = 3
 # Errors that mean that the cluster is unavailable.
-_AWAY = (ClusterUnreachable, ConnectionLost, TimedOut)
+_UNAVAILABLE = (ClusterUnreachable, ConnectionLost, TimedOut)
 
 
 class StoppedError(Exception):
@@ -122,7 +122,7 @@ class TaskLoop(ABC):
                 async with asyncio.timeout(timeout_ms / 1000):
                     await self._ended.wait()
             except TimeoutError:
-                # It can write nothing more: the next run of the task fences it.
+                # The abandoned thread can write nothing more: the next run of the task fences it.
                 logger.warning("Task %s did not stop in time; its thread is abandoned", self.spec.task.id)
 
     # For subclasses.
@@ -142,7 +142,7 @@ class TaskLoop(ABC):
     def used_topic(self, topic: str) -> None:
         if topic not in self._topics:
             self._topics.add(topic)
-            self._tell(lambda: self._events.on_topic(topic))
+            self._report(lambda: self._events.on_topic(topic))
 
     def setting(self, name: str, default: int) -> int:
         return int(self.spec.config.get(name) or default)
@@ -164,10 +164,10 @@ class TaskLoop(ABC):
             self.close()
         except Exception:
             logger.warning("Closing task %s failed", self.spec.task.id, exc_info=True)
-        self._tell(self._ended.set)
+        self._report(self._ended.set)
         if failure is not None:
             text = failure
-            self._tell(lambda: self._events.on_failed(text))
+            self._report(lambda: self._events.on_failed(text))
 
     def _work(self) -> None:
         trigger = self.setting("trigger.interval.ms", 1_000) / 1000
@@ -175,7 +175,7 @@ class TaskLoop(ABC):
             records=self.setting("batch.max.records", ReadLimit().records),
             bytes=self.setting("batch.max.bytes", ReadLimit().bytes),
         )
-        self._tell(self._events.on_paused if self._paused else self._events.on_running)
+        self._report(self._events.on_paused if self._paused else self._events.on_running)
         while True:
             self._wait_while_paused()
             began = time.monotonic()
@@ -190,15 +190,15 @@ class TaskLoop(ABC):
                 raise StoppedError
             if not self._paused:
                 return
-        # Without the lock: it may take long, and the worker's event loop needs the lock to resume or stop the task.
+        # `on_pause` may take long, so the lock is free: the worker's event loop needs it to resume or stop the task.
         self.on_pause()
-        self._tell(self._events.on_paused)
+        self._report(self._events.on_paused)
         with self._wake:
             while self._paused and not self._stopping:
                 self._wake.wait()
             if self._stopping:
                 raise StoppedError
-        self._tell(self._events.on_running)
+        self._report(self._events.on_running)
 
     def _sleep(self, seconds: float, *, until_paused: bool = True) -> None:
         end = time.monotonic() + seconds
@@ -239,24 +239,24 @@ class TaskLoop(ABC):
                 logger.warning("Task %s retries in %.1f s: %s", self.spec.task.id, pause, cause_of(error))
                 if spent_ms >= quiet_ms:
                     is_reported = True
-                    self._tell(partial(self._events.on_retrying, trace_of(error)))
+                    self._report(partial(self._events.on_retrying, trace_of(error)))
             else:
                 if is_reported:
-                    self._tell(self._events.on_running)
+                    self._report(self._events.on_running)
                 return result
             # A paused task retries as well, at the same intervals.
             self._sleep(pause, until_paused=False)
             pause = min(pause * 2, pause_max)
 
-    def _tell(self, what: Callable[[], None]) -> None:
-        self._loop.call_soon_threadsafe(what)
+    def _report(self, event: Callable[[], None]) -> None:
+        self._loop.call_soon_threadsafe(event)
 
 
 def _is_retriable(error: BaseException) -> bool:
     """True for temporary failures: those that a plug-in declares, and those of an unavailable or busy cluster."""
     if isinstance(error, KafkaError):
         return error.code.retriable
-    if isinstance(error, (RetriableError, *_AWAY)):
+    if isinstance(error, (RetriableError, *_UNAVAILABLE)):
         return True
     # Exceptions of Spark's executors arrive as text.
-    return any(f"{kind.__module__}.{kind.__name__}: " in str(error) for kind in (RetriableError, *_AWAY))
+    return any(f"{kind.__module__}.{kind.__name__}: " in str(error) for kind in (RetriableError, *_UNAVAILABLE))

@@ -1,9 +1,9 @@
 """The assignment of connectors and tasks to workers, with as few moves as possible.
 
 The leader of the group calls `assign` with the work that every worker owns. Work stays with its owner while the shares
-are fair. A worker with more than its share first gives up the rest; another worker gets it in the next round, when the
-first one does not own it any more: a rebalance never runs work twice. Work of a lost worker waits until `lost_until`,
-because the worker may only be restarting, and then goes to the workers with the least work.
+are fair. A worker with more than its share first gives up the surplus; another worker gets the surplus in the next
+round, when the first worker does not own it any more: a rebalance never runs work twice. Work of a lost worker waits
+until `lost_until`, because the worker may only be restarting, and then goes to the workers with the least work.
 
 Connectors and tasks are counted separately, so that both are spread.
 """
@@ -51,8 +51,10 @@ def assign(
     lost: Ownership = Ownership(),  # noqa: B008 - it is frozen
 ) -> Division:
     """Assigns all work except `lost`, which waits for its worker."""
-    connector_shares = _divide({member: has.connectors for member, has in owned.items()}, connectors, lost.connectors)
-    task_shares = _divide({member: has.tasks for member, has in owned.items()}, tasks, lost.tasks)
+    connector_shares = _divide(
+        {member: ownership.connectors for member, ownership in owned.items()}, connectors, lost.connectors
+    )
+    task_shares = _divide({member: ownership.tasks for member, ownership in owned.items()}, tasks, lost.tasks)
     assignments = {member: Assignment(connector_shares[member], task_shares[member]) for member in owned}
     given_connectors = frozenset[str]().union(*connector_shares.values())
     given_tasks = frozenset[TaskId]().union(*task_shares.values())
@@ -68,29 +70,32 @@ def _divide(
 ) -> dict[str, frozenset[Work]]:
     members = sorted(owned)
     wanted = sorted(set(work), key=str)
-    # If two workers claim the same work, the first keeps it and the other one stops it.
+    # If two workers claim the same work, both must give it up: the next round assigns it.
     keeps: dict[str, list[Work]] = {member: [] for member in members}
     owner: dict[Work, str] = {}
     claimed: set[Work] = set()
     for member in members:
-        for one in sorted(owned[member], key=str):
-            if one in owner:
-                claimed.add(one)
+        for unit in sorted(owned[member], key=str):
+            if unit in owner:
+                claimed.add(unit)
                 continue
-            owner[one] = member
-            if one in set(wanted):
-                keeps[member].append(one)
+            owner[unit] = member
+            if unit in set(wanted):
+                keeps[member].append(unit)
     for member in members:
-        keeps[member] = [one for one in keeps[member] if one not in claimed]
-    free = [one for one in wanted if one not in owner and one not in lost]
+        keeps[member] = [unit for unit in keeps[member] if unit not in claimed]
+    free = [unit for unit in wanted if unit not in owner and unit not in lost]
     # Fair shares differ by at most one. The workers with the most work get the larger shares.
-    total = len(wanted) - len([one for one in wanted if one in lost and one not in owner])
+    total = len(wanted) - len([unit for unit in wanted if unit in lost and unit not in owner])
     least, more = divmod(total, max(len(members), 1))
     by_load = sorted(members, key=lambda member: (-len(keeps[member]), member))
     share = {member: least + (1 if place < more else 0) for place, member in enumerate(by_load)}
     for member in members:
         keeps[member] = keeps[member][: share[member]]
-    for one in free:
-        member = min(members, key=lambda each: (len(keeps[each]) - share[each], len(keeps[each]), each))
-        keeps[member].append(one)
-    return {member: frozenset(has) for member, has in keeps.items()}
+    for unit in free:
+        member = min(
+            members,
+            key=lambda candidate: (len(keeps[candidate]) - share[candidate], len(keeps[candidate]), candidate),
+        )
+        keeps[member].append(unit)
+    return {member: frozenset(units) for member, units in keeps.items()}

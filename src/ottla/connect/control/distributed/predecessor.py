@@ -34,14 +34,14 @@ async def dead_members(cluster: Cluster, group_id: str, *, protocol: str, url: s
     if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
         return []
     check(group.error_code, group.error_message)
-    # During a rebalance the group does not tell the metadata of its members.
+    # During a rebalance the response has no metadata of members.
     if group.protocol_data != protocol:
         return []
     return [member.member_id for member in group.members if _url_of(bytes(member.member_metadata)) == url]
 
 
 async def remove_members(cluster: Cluster, group_id: str, member_ids: Sequence[str]) -> None:
-    members = [MemberIdentity(member_id=each, reason="another worker has its address") for each in member_ids]
+    members = [MemberIdentity(member_id=member_id, reason="another worker has its address") for member_id in member_ids]
     # Not on the connection where a JoinGroup waits: brokers answer in order.
     response = await cluster.ask_coordinator(
         cluster.GROUP, group_id, LeaveGroupRequest(group_id=group_id, members=members)
@@ -51,7 +51,7 @@ async def remove_members(cluster: Cluster, group_id: str, member_ids: Sequence[s
 
 def _url_of(metadata: bytes) -> str | None:
     try:
-        found = json.loads(metadata)
+        content = json.loads(metadata)
     except ValueError:
         return None
-    return found.get("url") if isinstance(found, dict) else None
+    return content.get("url") if isinstance(content, dict) else None

@@ -1,7 +1,7 @@
 """`/connectors`: configuration, status, target state and restart of connectors.
 
-Reads are answered from what this worker has read of the config and status topics. The leader alone creates, changes
-and deletes connectors.
+Reads are answered from this worker's copy of the config and status topics. The leader alone creates, changes and
+deletes connectors.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Connectors:
         self._catalog = catalog
         self._routing = routing
         self._reconciler = reconciler
-        # Changes are made one at a time, because each is decided on the result of the previous change.
+        # Changes are made one at a time, because a change depends on the result of the previous change.
         self._changing = asyncio.Lock()
 
     def require_known(self, name: str) -> None:
@@ -86,7 +86,10 @@ class Connectors:
         self._routing.require_leader()
         await self._catalog.require_valid(config)
         async with self._changing:
-            return await self._put(name, config, target=target, replace=replace)
+            created, info = await self._put(name, config, target=target, replace=replace)
+        if created:
+            await self._reconciler.settle(name)
+        return created, info
 
     async def _put(
         self, name: str, config: Mapping[str, str | None], *, target: TargetState | None, replace: bool
@@ -104,7 +107,7 @@ class Connectors:
         return not exists, {**self.info(name), "config": dict(config), "tasks": _task_bodies(tasks)}
 
     async def patch(self, name: str, patch: Mapping[str, str | None]) -> dict[str, Any]:
-        """Changes some settings (KIP-477 and KIP-883): null removes one."""
+        """Changes some settings (KIP-477 and KIP-883): null removes a setting."""
         self._routing.require_leader()
         while True:
             before = self.config(name)
@@ -121,6 +124,7 @@ class Connectors:
         async with self._changing:
             self.require_known(name)
             await self._store.remove_connector(name)
+        await self._reconciler.settle(name)
 
     async def pause(self, name: str) -> None:
         await self._put_target(name, TargetState.PAUSED)

@@ -8,13 +8,15 @@ from typing import Any
 from ottla.client.admin.groups import CommittedOffset, Groups
 from ottla.client.cluster import Cluster
 from ottla.connect.api import ConnectError, Connector
-from ottla.connect.control.local_tasks import Resolver
+from ottla.connect.configuration.worker_config import WorkerConfig
+from ottla.connect.control.local_tasks import Resolver, transactional_id
 from ottla.connect.control.request_errors import RequestError, bad_request
 from ottla.connect.control.resources.connectors import Connectors
 from ottla.connect.control.routing import Routing
-from ottla.connect.control.states import TargetState
+from ottla.connect.control.states import TargetState, TaskId
 from ottla.connect.control.stores import Stores
 from ottla.connect.plugins import Plugins
+from ottla.connect.work.engine import Engine
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 
@@ -36,6 +38,8 @@ class ConnectorOffsets:
         routing: Routing,
         cluster: Cluster,
         resolve: Resolver,
+        engine: Engine,
+        config: WorkerConfig,
     ) -> None:
         self._store = stores.config
         self._source_offsets = stores.source_offsets
@@ -44,6 +48,8 @@ class ConnectorOffsets:
         self._routing = routing
         self._groups = Groups(cluster)
         self._resolve = resolve
+        self._engine = engine
+        self._worker_config = config
 
     async def describe(self, name: str) -> dict[str, Any]:
         self._connectors.require_known(name)
@@ -66,6 +72,7 @@ class ConnectorOffsets:
         self._require_stopped(name)
         pairs = [(entry["partition"], entry.get("offset")) for entry in offsets]
         sink_offsets = _parse_sink_offsets(pairs) if self._is_sink(name) else {}
+        await self._fence_tasks(name)
         is_checked = await self._ask_connector(name, pairs)
         if self._is_sink(name):
             await self._alter_group(name, sink_offsets)
@@ -76,6 +83,7 @@ class ConnectorOffsets:
 
     async def reset(self, name: str) -> dict[str, Any]:
         self._require_stopped(name)
+        await self._fence_tasks(name)
         current = (await self.describe(name))["offsets"]
         pairs = [(entry["partition"], None) for entry in current]
         is_checked = await self._ask_connector(name, pairs)
@@ -95,6 +103,15 @@ class ConnectorOffsets:
         if state.target(name) is not TargetState.STOPPED or state.tasks.get(name):
             raise bad_request(f"The offsets of {name} can be changed when it is stopped: PUT /connectors/{name}/stop.")
 
+    async def _fence_tasks(self, name: str) -> None:
+        """Fences tasks that have not stopped yet: the offsets of their last batch would replace the change."""
+        count = int(self._config(name).get("tasks.max", "1")) if self._is_sink(name) else 0
+        count = max(count, self._store.state.fencing.get(name, 0))
+        tasks = [TaskId(name, number) for number in range(count)]
+        await self._engine.fence([transactional_id(self._worker_config, task) for task in tasks])
+        # Fencing may take long, and tasks that were resumed meanwhile have read the former offsets.
+        self._require_stopped(name)
+
     def _is_sink(self, name: str) -> bool:
         return self._connectors.type(name) == "sink"
 
@@ -105,7 +122,7 @@ class ConnectorOffsets:
         return self._config(name).get("consumer.override.group.id", f"connect-{name}")
 
     async def _ask_connector(self, name: str, pairs: list[tuple[Any, Any]]) -> bool:
-        """Lets the connector check or refuse the change; True if it has checked it."""
+        """Lets the connector check or refuse the change; returns True if the connector has checked it."""
         config = self._config(name)
         connector: Connector = self._plugins.connector(config["connector.class"])()
         try:

@@ -57,7 +57,7 @@ class PluginCatalog:
         return "sink" if issubclass(connector, SinkConnector) else "source"
 
     def is_same_connector(self, name: str, other: str) -> bool:
-        """True if both names mean the same plug-in; raises ConnectError if one of them means none."""
+        """True if both names mean the same plug-in; raises ConnectError if a name means none."""
         return self._plugins.connector(name) is self._plugins.connector(other)
 
     async def validate(self, config: Mapping[str, str | None]) -> dict[str, Any]:

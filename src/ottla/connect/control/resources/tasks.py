@@ -49,7 +49,7 @@ class Tasks:
         return {"id": task.task, **state_body(state)}
 
     def progress(self, task: TaskId) -> dict[str, Any]:
-        """The progress of a task of this worker; other workers' tasks are asked for there."""
+        """The progress of a task of this worker. Raises Elsewhere for a task of another worker."""
         self._require_known(task)
         progress = self._reconciler.progress(task)
         if progress is None:

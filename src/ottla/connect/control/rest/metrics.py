@@ -36,9 +36,9 @@ def metrics_page(herder: Herder) -> str:
     name = "ottla_connect_task_status"
     lines += [f"# HELP {name} What each task here does; 1 for the state it is in.", f"# TYPE {name} gauge"]
     for task, (state, _) in sorted(tasks.items()):
-        for each in (State.RUNNING, State.PAUSED, State.FAILED):
-            labels = _labels(task.connector, task.task) + f',state="{each.value.lower()}"'
-            lines.append(f"{name}{{{labels}}} {int(each is state)}")
+        for candidate in (State.RUNNING, State.PAUSED, State.FAILED):
+            labels = _labels(task.connector, task.task) + f',state="{candidate.value.lower()}"'
+            lines.append(f"{name}{{{labels}}} {int(candidate is state)}")
     for metric, kind, help_text, path in _TASK_METRICS:
         name = f"ottla_connect_task_{metric}"
         lines += [f"# HELP {name} {help_text}", f"# TYPE {name} {kind}"]

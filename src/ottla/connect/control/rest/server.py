@@ -42,7 +42,9 @@ _FORWARD_SECONDS = 90
 # A change waits this long for the group to have a leader.
 _READY_SECONDS = 30
 _BODY_BYTES_MAX = 16 * 1024 * 1024
-# The version of Kafka Connect whose interface this is.
+# Browsers ask again whether a page may send a request after this time.
+_PREFLIGHT_SECONDS = 60
+# The version of Kafka Connect whose interface this server has.
 VERSION = "4.3.1"
 COMMIT = "ottla"
 
@@ -59,12 +61,14 @@ class RestServer:
         tls: TlsSettings | None = None,
         allow_origin: str = "",
         allow_methods: str = "",
+        has_admin: bool = True,
     ) -> None:
-        """`tls` are the settings of listeners with https."""
+        """`tls` are the settings of listeners with https; `has_admin` is True if requests below /admin are served."""
         self._listeners = listeners
         self._tls = tls
-        self._allow_origin = allow_origin
+        self._allow_origins = tuple(origin.strip() for origin in allow_origin.split(",") if origin.strip())
         self._allow_methods = allow_methods
+        self._has_admin = has_admin
         self._herder: Herder | None = None
         self._runner: web.AppRunner | None = None
         self._session: ClientSession | None = None
@@ -75,12 +79,14 @@ class RestServer:
         app = web.Application(middlewares=[self._around], client_max_size=_BODY_BYTES_MAX)
         for method, path, handler in self._routes():
             app.router.add_route(method, path, handler)
+            if method == "GET":
+                app.router.add_route("HEAD", path, handler)
         self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
         await self._runner.setup()
-        serving, asking = self._contexts()
+        server_tls, client_tls = self._contexts()
         for listener in self._listeners:
-            await self._listen(self._runner, listener, serving if listener.scheme == "https" else None)
-        connector = None if asking is None else TCPConnector(ssl=asking)
+            await self._listen(self._runner, listener, server_tls if listener.scheme == "https" else None)
+        connector = None if client_tls is None else TCPConnector(ssl=client_tls)
         self._session = ClientSession(connector=connector, timeout=ClientTimeout(total=_FORWARD_SECONDS))
 
     async def _listen(self, runner: web.AppRunner, listener: RestListener, context: ssl.SSLContext | None) -> None:
@@ -95,7 +101,7 @@ class RestServer:
         self.ports.append(runner.addresses[known][1])
 
     def _contexts(self) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
-        """For the listeners, and for requests to other workers."""
+        """The TLS contexts of the listeners, and of requests to other workers."""
         if self._tls is None:
             return None, None
         try:
@@ -113,46 +119,52 @@ class RestServer:
             await self._runner.cleanup()
 
     def _routes(self) -> list[tuple[str, str, Handler]]:
-        one, task = "/connectors/{name}", "/connectors/{name}/tasks/{task:[0-9]{1,20}}"
+        admin: list[tuple[str, str, Handler]] = [
+            ("GET", "/admin/loggers", self._loggers),
+            ("GET", "/admin/loggers/{logger}", self._logger),
+            ("PUT", "/admin/loggers/{logger}", self._set_logger),
+        ]
+        connector, task = "/connectors/{name}", "/connectors/{name}/tasks/{task:[0-9]{1,20}}"
         return [
             ("GET", "/", self._root),
             ("GET", "/health", self._health),
             ("GET", "/metrics", self._metrics),
             ("GET", "/connectors", self._list),
             ("POST", "/connectors", self._create),
-            ("GET", one, self._info),
-            ("DELETE", one, self._delete),
-            ("GET", one + "/config", self._config),
-            ("PUT", one + "/config", self._put_config),
-            ("PATCH", one + "/config", self._patch_config),
-            ("GET", one + "/status", self._status),
-            ("GET", one + "/tasks", self._tasks),
+            ("GET", connector, self._info),
+            ("DELETE", connector, self._delete),
+            ("GET", connector + "/config", self._config),
+            ("PUT", connector + "/config", self._put_config),
+            ("PATCH", connector + "/config", self._patch_config),
+            ("GET", connector + "/status", self._status),
+            ("GET", connector + "/tasks", self._tasks),
             ("GET", task + "/status", self._task_status),
             ("GET", task + "/progress", self._task_progress),
             ("POST", task + "/restart", self._restart_task),
-            ("POST", one + "/restart", self._restart),
-            ("PUT", one + "/pause", self._pause),
-            ("PUT", one + "/resume", self._resume),
-            ("PUT", one + "/stop", self._stop),
-            ("GET", one + "/offsets", self._offsets),
-            ("PATCH", one + "/offsets", self._alter_offsets),
-            ("DELETE", one + "/offsets", self._reset_offsets),
-            ("GET", one + "/topics", self._topics),
-            ("PUT", one + "/topics/reset", self._reset_topics),
+            ("POST", connector + "/restart", self._restart),
+            ("PUT", connector + "/pause", self._pause),
+            ("PUT", connector + "/resume", self._resume),
+            ("PUT", connector + "/stop", self._stop),
+            ("GET", connector + "/offsets", self._offsets),
+            ("PATCH", connector + "/offsets", self._alter_offsets),
+            ("DELETE", connector + "/offsets", self._reset_offsets),
+            ("GET", connector + "/topics", self._topics),
+            ("PUT", connector + "/topics/reset", self._reset_topics),
             ("GET", "/connector-plugins", self._plugins),
             ("GET", "/connector-plugins/{plugin}/config", self._plugin_config),
             ("PUT", "/connector-plugins/{plugin}/config/validate", self._validate),
-            ("GET", "/admin/loggers", self._loggers),
-            ("GET", "/admin/loggers/{logger}", self._logger),
-            ("PUT", "/admin/loggers/{logger}", self._set_logger),
+            *(admin if self._has_admin else ()),
         ]
 
     # Every request.
 
     @web.middleware
     async def _around(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        origin = self._allowed_origin(request)
+        if origin and request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
+            return self._preflight(origin)
         try:
-            if self._herder is not None and request.method != "GET" and not self._herder.ready.is_set():
+            if self._herder is not None and request.method not in ("GET", "HEAD") and not self._herder.ready.is_set():
                 await self._herder.wait_until_ready(_READY_SECONDS)
             response = await handler(request)
         except Elsewhere as error:
@@ -164,11 +176,27 @@ class RestServer:
         except Exception as error:
             logger.exception("%s %s failed", request.method, request.path)
             response = _error(500, self._hidden(str(error)) or type(error).__name__)
-        if self._allow_origin:
-            response.headers["Access-Control-Allow-Origin"] = self._allow_origin
-            if self._allow_methods:
-                response.headers["Access-Control-Allow-Methods"] = self._allow_methods
+        if origin:
+            response.headers["Access-Control-Allow-Origin"] = origin
+            response.headers["Vary"] = "Origin"
         return response
+
+    def _allowed_origin(self, request: web.Request) -> str:
+        """The origin of a web page whose requests are allowed (`access.control.allow.origin`), or nothing."""
+        origin = request.headers.get("Origin", "")
+        return origin if "*" in self._allow_origins or origin in self._allow_origins else ""
+
+    def _preflight(self, origin: str) -> web.Response:
+        """The answer to a browser that asks whether a web page may send a request."""
+        return web.Response(
+            headers={
+                "Access-Control-Allow-Origin": origin,
+                "Access-Control-Allow-Methods": self._allow_methods or "GET,POST,HEAD",
+                "Access-Control-Allow-Headers": "Content-Type",
+                "Access-Control-Max-Age": str(_PREFLIGHT_SECONDS),
+                "Vary": "Origin",
+            }
+        )
 
     async def _forward(self, request: web.Request, url: str | None) -> web.StreamResponse:
         """Forwards a request to the worker that has to answer it."""
@@ -203,7 +231,7 @@ class RestServer:
         """Hides secrets: error messages of plug-ins may contain them."""
         return text if self._herder is None else self._herder.hide(text)
 
-    def _at(self) -> Herder:
+    def _require_herder(self) -> Herder:
         if self._herder is None:
             raise RequestError(503, "The worker is starting.")
         return self._herder
@@ -212,7 +240,7 @@ class RestServer:
 
     async def _root(self, request: web.Request) -> web.Response:
         del request
-        return _json({"version": VERSION, "commit": COMMIT, "kafka_cluster_id": self._at().cluster_id})
+        return _json({"version": VERSION, "commit": COMMIT, "kafka_cluster_id": self._require_herder().cluster_id})
 
     async def _health(self, request: web.Request) -> web.Response:
         del request
@@ -222,15 +250,15 @@ class RestServer:
 
     async def _metrics(self, request: web.Request) -> web.Response:
         del request
-        return web.Response(text=metrics_page(self._at()), content_type="text/plain")
+        return web.Response(text=metrics_page(self._require_herder()), content_type="text/plain")
 
     # Connectors.
 
     async def _list(self, request: web.Request) -> web.Response:
-        herder = self._at()
+        herder = self._require_herder()
         if "expand" not in request.query:
             return _json(herder.connectors.names())
-        found: dict[str, Any] = {}
+        connectors: dict[str, Any] = {}
         for name in herder.connectors.names():
             expanded: dict[str, Any] = {}
             try:
@@ -242,8 +270,8 @@ class RestServer:
             except RequestError:
                 # The connector was deleted meanwhile, or has no status yet.
                 continue
-            found[name] = expanded
-        return _json(found)
+            connectors[name] = expanded
+        return _json(connectors)
 
     async def _create(self, request: web.Request) -> web.Response:
         body = await _object(request)
@@ -252,70 +280,72 @@ class RestServer:
             raise RequestError(500, "A connector is created from an object with name, config and initial_state.")
         name = (_settings({"name": body.get("name")})["name"] or "").strip()
         config = _named(name, _settings(body["config"]))
-        _, info = await self._at().connectors.put(name, config, target=_initial_target(body), replace=False)
+        _, info = await self._require_herder().connectors.put(name, config, target=_initial_target(body), replace=False)
         return _json(info, 201, {"Location": _location(request, name)})
 
     async def _info(self, request: web.Request) -> web.Response:
-        return _json(self._at().connectors.info(_name(request)))
+        return _json(self._require_herder().connectors.info(_name(request)))
 
     async def _delete(self, request: web.Request) -> web.Response:
-        await self._at().connectors.delete(_name(request))
+        await self._require_herder().connectors.delete(_name(request))
         return web.Response(status=204)
 
     async def _config(self, request: web.Request) -> web.Response:
-        return _json(self._at().connectors.config(_name(request)))
+        return _json(self._require_herder().connectors.config(_name(request)))
 
     async def _put_config(self, request: web.Request) -> web.Response:
         name = _name(request)
         config = _named(name, _settings(await _object(request)))
-        created, info = await self._at().connectors.put(name, config, target=None, replace=True)
+        created, info = await self._require_herder().connectors.put(name, config, target=None, replace=True)
         return _json(info, 201, {"Location": _location(request, name)}) if created else _json(info)
 
     async def _patch_config(self, request: web.Request) -> web.Response:
-        return _json(await self._at().connectors.patch(_name(request), _settings(await _object(request))))
+        return _json(await self._require_herder().connectors.patch(_name(request), _settings(await _object(request))))
 
     async def _status(self, request: web.Request) -> web.Response:
-        return _json(self._at().connectors.status(_name(request)))
+        return _json(self._require_herder().connectors.status(_name(request)))
 
     async def _pause(self, request: web.Request) -> web.Response:
-        await self._at().connectors.pause(_name(request))
+        await self._require_herder().connectors.pause(_name(request))
         return web.Response(status=202)
 
     async def _resume(self, request: web.Request) -> web.Response:
-        await self._at().connectors.resume(_name(request))
+        await self._require_herder().connectors.resume(_name(request))
         return web.Response(status=202)
 
     async def _stop(self, request: web.Request) -> web.Response:
-        await self._at().connectors.stop(_name(request))
+        await self._require_herder().connectors.stop(_name(request))
         return web.Response(status=204)
 
     async def _restart(self, request: web.Request) -> web.Response:
         name = _name(request)
         include_tasks, only_failed = _flag(request, "includeTasks"), _flag(request, "onlyFailed")
         if not include_tasks and not only_failed:
-            await self._at().connectors.restart(name)
+            await self._require_herder().connectors.restart(name)
             return web.Response(status=204)
-        return _json(await self._at().connectors.restart_parts(RestartRequest(name, include_tasks, only_failed)), 202)
+        return _json(
+            await self._require_herder().connectors.restart_parts(RestartRequest(name, include_tasks, only_failed)), 202
+        )
 
     # Tasks.
 
     async def _tasks(self, request: web.Request) -> web.Response:
-        return _json(self._at().tasks.configs(_name(request)))
+        return _json(self._require_herder().tasks.configs(_name(request)))
 
     async def _task_status(self, request: web.Request) -> web.Response:
-        return _json(self._at().tasks.status(_task(request)))
+        return _json(self._require_herder().tasks.status(_task(request)))
 
     async def _task_progress(self, request: web.Request) -> web.Response:
-        return _json(self._at().tasks.progress(_task(request)))
+        return _json(self._require_herder().tasks.progress(_task(request)))
 
     async def _restart_task(self, request: web.Request) -> web.Response:
-        await self._at().tasks.restart(_task(request))
+        await self._require_herder().tasks.restart(_task(request))
         return web.Response(status=204)
 
     # Offsets and topics.
 
     async def _offsets(self, request: web.Request) -> web.Response:
-        return _json(await self._at().offsets.describe(_name(request)))
+        return _json(await self._require_herder().offsets.describe(_name(request)))
 
     async def _alter_offsets(self, request: web.Request) -> web.Response:
         body = await _object(request)
@@ -326,29 +356,29 @@ class RestServer:
             raise bad_request("There is no partition with an offset in the request.")
         if not all(_is_offset(entry) for entry in offsets):
             raise bad_request("Every entry has a partition and an offset, both objects; the offset may be null.")
-        return _json(await self._at().offsets.alter(_name(request), offsets))
+        return _json(await self._require_herder().offsets.alter(_name(request), offsets))
 
     async def _reset_offsets(self, request: web.Request) -> web.Response:
-        return _json(await self._at().offsets.reset(_name(request)))
+        return _json(await self._require_herder().offsets.reset(_name(request)))
 
     async def _topics(self, request: web.Request) -> web.Response:
-        return _json(self._at().topics.used_by(_name(request)))
+        return _json(self._require_herder().topics.used_by(_name(request)))
 
     async def _reset_topics(self, request: web.Request) -> web.Response:
-        await self._at().topics.reset(_name(request))
+        await self._require_herder().topics.reset(_name(request))
         return web.Response(status=202)
 
     # Plug-ins.
 
     async def _plugins(self, request: web.Request) -> web.Response:
         connectors_only = request.query.get("connectorsOnly", "true").lower() == "true"
-        return _json(self._at().plugins.all(connectors_only=connectors_only))
+        return _json(self._require_herder().plugins.all(connectors_only=connectors_only))
 
     async def _plugin_config(self, request: web.Request) -> web.Response:
-        return _json(self._at().plugins.settings(request.match_info["plugin"]))
+        return _json(self._require_herder().plugins.settings(request.match_info["plugin"]))
 
     async def _validate(self, request: web.Request) -> web.Response:
-        plugins, named = self._at().plugins, request.match_info["plugin"]
+        plugins, named = self._require_herder().plugins, request.match_info["plugin"]
         config = _settings(await _object(request))
         try:
             given = config.get("connector.class")
@@ -363,19 +393,19 @@ class RestServer:
 
     async def _loggers(self, request: web.Request) -> web.Response:
         del request
-        return _json(self._at().loggers.all())
+        return _json(self._require_herder().loggers.all())
 
     async def _logger(self, request: web.Request) -> web.Response:
-        return _json(self._at().loggers.get(request.match_info["logger"]))
+        return _json(self._require_herder().loggers.get(request.match_info["logger"]))
 
     async def _set_logger(self, request: web.Request) -> web.Response:
         name, level = request.match_info["logger"], (await _object(request)).get("level")
         if level is None:
             raise bad_request("The request has no level.")
         if request.query.get("scope", "worker").lower() == "cluster":
-            await self._at().loggers.set_in_cluster(name, str(level))
+            await self._require_herder().loggers.set_in_cluster(name, str(level))
             return web.Response(status=204)
-        return _json(self._at().loggers.set(name, str(level)))
+        return _json(self._require_herder().loggers.set(name, str(level)))
 
 
 def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
@@ -424,7 +454,7 @@ async def _object(request: web.Request) -> dict[str, Any]:
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            # It could not be stored, nor be the name of anything in the cluster.
+            # The text cannot be encoded, so it can neither be stored nor name anything in the cluster.
             raise bad_request("The body has half of a surrogate pair.") from None
     return value
 
@@ -436,17 +466,17 @@ def _is_offset(entry: Any) -> bool:
 
 def _settings(value: dict[str, Any]) -> dict[str, str | None]:
     """Settings as text. Numbers and booleans of JSON become their text, as in Kafka."""
-    found: dict[str, str | None] = {}
-    for key, each in value.items():
-        if each is None or isinstance(each, str):
-            found[key] = each
-        elif isinstance(each, bool):
-            found[key] = "true" if each else "false"
-        elif isinstance(each, int | float):
-            found[key] = str(each)
+    settings: dict[str, str | None] = {}
+    for key, setting in value.items():
+        if setting is None or isinstance(setting, str):
+            settings[key] = setting
+        elif isinstance(setting, bool):
+            settings[key] = "true" if setting else "false"
+        elif isinstance(setting, int | float):
+            settings[key] = str(setting)
         else:
             raise RequestError(500, f"{key} is neither text nor a number.")
-    return found
+    return settings
 
 
 def _named(name: str, config: dict[str, str | None]) -> dict[str, str | None]:

@@ -1,4 +1,4 @@
-"""Where a Connect cluster keeps configurations, offsets and states: three compacted topics, or memory and a file."""
+"""The stores of configurations, offsets and states: three compacted topics, or memory and a file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The store of connectors, task configurations and target states, as records of the config topic.
 
 The records are Kafka Connect's own, key and JSON value: `connector-<name>`, `task-<name>-<n>`, `commit-<name>` (which
-makes the task configurations before it count), `target-state-<name>`, `restart-connector-<name>`,
+commits the task configurations before it), `target-state-<name>`, `restart-connector-<name>`,
 `tasks-fencing-<name>` and `logger-cluster-<name>`. Only `replay` changes the state, also for a worker's own writes.
 """
 
@@ -118,7 +118,8 @@ class TopicConfigStore(ConfigStore):
 
     async def start(self) -> None:
         await self._log.start()
-        # Compaction takes away that a connector was deleted, but not its tasks: a new one of its name has none of them.
+        # Compaction removes the tombstone of a deleted connector, but not its tasks. A new connector of the same name
+        # must not get them.
         for name in self.state.tasks.keys() - self.state.connectors.keys():
             del self.state.tasks[name]
 
@@ -141,7 +142,7 @@ class TopicConfigStore(ConfigStore):
         try:
             self._replay((record.key or b"").decode(), record_value(record), record.offset)
         except (ValueError, RecursionError) as error:
-            # The reader would end, and this worker would see no later change.
+            # An error would end the reader, and this worker would see no later change.
             logger.warning("The record at offset %d of the config topic is skipped: %s", record.offset, error)
             self.state.offset = record.offset
 
@@ -167,7 +168,7 @@ def replay(
 ) -> None:
     """Applies a record. `pending` holds task configurations whose commit record has not come yet.
 
-    Raises ValueError, and changes nothing but the offset, for a record of another form.
+    A record of another form raises ValueError and changes only the offset.
     """
     state.offset = offset
     kind, name = _kind_of(key)
@@ -193,10 +194,10 @@ def replay(
 
 
 def _properties(value: dict[str, Any]) -> dict[str, str | None]:
-    found = value.get("properties")
-    if not isinstance(found, dict) or not all(isinstance(text, str | None) for text in found.values()):
+    properties = value.get("properties")
+    if not isinstance(properties, dict) or not all(isinstance(text, str | None) for text in properties.values()):
         raise ValueError("its properties are not an object of texts")
-    return found
+    return properties
 
 
 def _task_properties(value: dict[str, Any]) -> dict[str, str]:
@@ -209,7 +210,7 @@ def _replay_commit(
     configs = dict(enumerate(state.tasks.get(connector, [])))
     configs.update(pending.pop(connector, {}))
     if any(number not in configs for number in range(count)):
-        # Compaction has removed some of them: the connector has no tasks until it is planned again.
+        # Compaction has removed some configurations: the connector has no tasks until it is planned again.
         logger.warning("Tasks of connector %s are missing in the config topic; it is planned again", connector)
         state.tasks[connector] = []
         return

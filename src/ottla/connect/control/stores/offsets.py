@@ -59,7 +59,7 @@ class FileOffsetStore(OffsetStore):
 
     async def start(self) -> None:
         try:
-            # Fails now, and not after the first batch.
+            # A file that cannot be written must fail the start, and not the first batch.
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._path.open("a"):
                 pass
@@ -82,12 +82,12 @@ class FileOffsetStore(OffsetStore):
 
     def _write(self, text: str) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        beside = self._path.with_name(self._path.name + ".new")
-        with beside.open("w") as file:
+        new_path = self._path.with_name(self._path.name + ".new")
+        with new_path.open("w") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(self._path)
+        new_path.replace(self._path)
 
 
 def _lines(offsets: Mapping[str, Mapping[str, tuple[dict[str, Any], dict[str, Any]]]]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from ottla.client.consumer import ConsumedRecord
 from ottla.connect.control.states import ConnectorState, State, TaskId, TopicUse
@@ -19,6 +19,9 @@ from ottla.connect.control.stores.topic_log import TopicLog, count_of, record_va
 __all__ = ["MemoryStatusStore", "StatusStore", "TopicStatusStore"]
 
 logger = logging.getLogger(__name__)
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 _TASK, _CONNECTOR, _TOPIC, _USED_BY = "status-task-", "status-connector-", "status-topic-", ":connector-"
 
@@ -47,7 +50,8 @@ class StatusStore:
         return self._connectors.get(name)
 
     def connectors(self) -> list[str]:
-        return list(self._connectors)
+        """The connectors with a status, with a task that has one, or with a used topic."""
+        return list({**self._connectors, **self._tasks, **self._topics})
 
     def task(self, task: TaskId) -> ConnectorState | None:
         return self._tasks.get(task.connector, {}).get(task.task)
@@ -60,12 +64,12 @@ class StatusStore:
 
     # Writing.
 
-    async def put(self, what: str | TaskId, state: ConnectorState, *, safe: bool = False) -> None:
+    async def put(self, subject: str | TaskId, state: ConnectorState, *, safe: bool = False) -> None:
         """Stores the status of a connector (a name) or a task."""
-        known = self.connector(what) if isinstance(what, str) else self.task(what)
+        known = self.connector(subject) if isinstance(subject, str) else self.task(subject)
         if safe and known is not None and not _may_replace(known, state):
             return
-        key = _CONNECTOR + what if isinstance(what, str) else f"{_TASK}{what}"
+        key = _CONNECTOR + subject if isinstance(subject, str) else f"{_TASK}{subject}"
         await self.write([(key, None if state.state is State.DESTROYED else _value(state))])
 
     async def remove(self, connector: str) -> None:
@@ -101,24 +105,32 @@ class StatusStore:
         if key.startswith(_CONNECTOR):
             name = key.removeprefix(_CONNECTOR)
             if value is None:
+                # Statuses of tasks have tombstones of their own. They are in other partitions, so the statuses read
+                # before this record may be newer.
                 self._connectors.pop(name, None)
-                self._tasks.pop(name, None)
-                self._topics.pop(name, None)
             else:
                 self._connectors[name] = _state(value)
         elif key.startswith(_TASK):
             connector, _, number = key.removeprefix(_TASK).rpartition("-")
             if value is None:
-                self._tasks.get(connector, {}).pop(int(number), None)
+                _forget(self._tasks, connector, int(number))
             else:
                 task, state = int(number), _state(value)
                 self._tasks.setdefault(connector, {})[task] = state
         elif key.startswith(_TOPIC):
             topic, _, connector = key.removeprefix(_TOPIC).partition(_USED_BY)
             if value is None:
-                self._topics.get(connector, {}).pop(topic, None)
+                _forget(self._topics, connector, topic)
             else:
                 self._topics.setdefault(connector, {})[topic] = _use(topic, connector, value)
+
+
+def _forget(known: dict[str, dict[K, V]], connector: str, key: K) -> None:
+    """Removes an entry, and the connector with its last entry: its name may never come back."""
+    entries = known.get(connector, {})
+    entries.pop(key, None)
+    if not entries:
+        known.pop(connector, None)
 
 
 class MemoryStatusStore(StatusStore):
@@ -139,7 +151,7 @@ class TopicStatusStore(StatusStore):
         await self._log.stop()
 
     async def write(self, records: Sequence[tuple[str, dict[str, Any] | None]]) -> None:
-        # Applied at once; records of other workers are applied in the order of the topic.
+        # Own records are applied at once; records of other workers are applied in the order of the topic.
         for key, value in records:
             self._replay(key, value)
         await self._log.send(
@@ -153,7 +165,7 @@ class TopicStatusStore(StatusStore):
         try:
             self._replay((record.key or b"").decode(), record_value(record))
         except (ValueError, RecursionError) as error:
-            # The reader would end, and this worker would see no later status.
+            # An error would end the reader, and this worker would see no later status.
             logger.warning("The record at offset %d of the status topic is skipped: %s", record.offset, error)
 
 
@@ -172,7 +184,7 @@ def _value(state: ConnectorState) -> dict[str, Any]:
 
 
 def _state(value: dict[str, Any]) -> ConnectorState:
-    """Raises ValueError."""
+    """Decodes the value of a status record. Raises ValueError."""
     trace, worker_id, version = value.get("trace"), value.get("worker_id"), value.get("version")
     if not isinstance(worker_id, str) or not isinstance(trace, str | None) or not isinstance(version, str | None):
         raise ValueError("its worker, trace or version is not a text")
@@ -186,8 +198,8 @@ def _state(value: dict[str, Any]) -> ConnectorState:
 
 
 def _use(topic: str, connector: str, value: dict[str, Any]) -> TopicUse:
-    """Raises ValueError."""
-    found = value.get("topic")
-    if not isinstance(found, dict):
+    """Decodes the value of a record of a used topic. Raises ValueError."""
+    content = value.get("topic")
+    if not isinstance(content, dict):
         raise ValueError("its topic is not an object")
-    return TopicUse(topic, connector, count_of(found, "task"), count_of(found, "discoverTimestamp"))
+    return TopicUse(topic, connector, count_of(content, "task"), count_of(content, "discoverTimestamp"))

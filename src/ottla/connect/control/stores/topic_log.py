@@ -1,4 +1,4 @@
-"""A compacted topic as a replicated map: every worker reads all of it, and a writer waits until it reads its record.
+"""A compacted topic as a replicated map: every worker reads all of it, and a writer waits until it has read its record.
 
 `send` returns when the brokers have acknowledged. `read_to_end` returns when all records that were in the topic at the
 time of the call have gone through `on_record`. Together they give a worker its own writes and those of other workers.
@@ -71,7 +71,7 @@ class TopicLog:
             await delivery
 
     async def read_to_end(self, timeout_ms: int = 30_000, *, settled: bool = False) -> None:
-        """As that of the reader."""
+        """Reads as far as `CompactedReader.read_to_end` does."""
         await self._reader.read_to_end(timeout_ms, settled=settled)
 
     async def _create(self, cluster: Cluster) -> None:
@@ -103,7 +103,7 @@ def record_value(record: ConsumedRecord) -> dict[str, Any] | None:
 
 def count_of(value: Mapping[str, Any], name: str) -> int:
     """A whole number of a record's value. Raises ValueError."""
-    found = value.get(name)
-    if not isinstance(found, int):
+    count = value.get(name)
+    if not isinstance(count, int):
         raise ValueError(f"{name} is not a whole number")
-    return found
+    return count

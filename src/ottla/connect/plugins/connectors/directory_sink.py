@@ -3,7 +3,7 @@
 Spark writes a batch to a staging directory. Then a manifest is created atomically, unless there is one already; it
 lists all files under names that contain the batch's identity. Then the files are moved to their places. The manifest
 commits the batch. After a crash the batch is repeated: with a manifest only the remaining files are moved; without one
-the batch is written again. So every record is in exactly one file, also if two workers believe to own the task. The
+the batch is written again. So every record is in exactly one file, also if two workers run the task at once. The
 files of a batch appear one after the other.
 """
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DirectorySinkConnector", "DirectoryWriter"]
 
-# The manifests to keep of a task: of the batch that may be repeated, and of the one before.
+# The manifests to keep of a task: of the batch that may be repeated, and of the batch before.
 MANIFESTS_KEPT = 2
 TIME_COLUMN = "time"
 
@@ -166,7 +166,7 @@ class DirectoryWriter(SinkWriter):
             try:
                 source.replace(target)
             except FileNotFoundError:
-                # Moved before, by this worker or a previous owner of the task.
+                # The file was moved before, by this worker or a previous owner of the task.
                 if not target.exists():
                     raise ConnectError(f"{target} is in a manifest, but neither there nor staged") from None
             # Including parent directories, which may be new.
@@ -175,29 +175,45 @@ class DirectoryWriter(SinkWriter):
             sync_directory(directory)
 
     def _forget_old(self, batch: Batch) -> None:
-        """Removes staging directories and old manifests of earlier batches of this task."""
-        own = re.compile(rf"{re.escape(f'{batch.task.connector}-{batch.task.number}')}-[^-]+-\d{{20}}\.")
-        left = [each for each in self._control.iterdir() if own.match(each.name)]
-        for each in left:
-            if each.suffix == ".staging":
-                shutil.rmtree(each, ignore_errors=True)
-        manifests = [each for each in left if each.suffix == ".json" and not each.name.startswith(batch.identity)]
-        manifests.sort(key=lambda each: (each.stat().st_mtime_ns, each.name))
-        for each in manifests[: 1 - MANIFESTS_KEPT]:
-            each.unlink(missing_ok=True)
+        """Removes staging directories and old manifests of earlier batches of this task.
+
+        A fenced worker may finish this batch after the task's new worker has staged a later batch, whose files must
+        stay. Ids of different epochs have no order, so the time of the manifest decides for other epochs.
+        """
+        pattern = re.compile(rf"{re.escape(f'{batch.task.connector}-{batch.task.number}')}-([^-]+)-(\d{{20}})\.")
+        matches = [(path, match) for path in self._control.iterdir() if (match := pattern.match(path.name))]
+        committed_ns = _modified_ns(self._control / f"{batch.identity}.json")
+        for path, match in matches:
+            epoch, number = match.groups()
+            is_old = int(number) <= batch.id if epoch == batch.epoch else _modified_ns(path) < committed_ns
+            if path.suffix == ".staging" and is_old:
+                shutil.rmtree(path, ignore_errors=True)
+        paths = [path for path, _ in matches]
+        manifests = [path for path in paths if path.suffix == ".json" and not path.name.startswith(batch.identity)]
+        manifests.sort(key=lambda path: (_modified_ns(path), path.name))
+        for manifest in manifests[: 1 - MANIFESTS_KEPT]:
+            manifest.unlink(missing_ok=True)
+
+
+def _modified_ns(path: Path) -> int:
+    """0 if another worker has removed the path meanwhile."""
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
 
 
 def _staged_files(staging: Path, identity: str) -> list[dict[str, str]]:
     """The staged files with their final names, which are unique to this batch."""
-    found: list[dict[str, str]] = []
+    files: list[dict[str, str]] = []
     for path in sorted(staging.rglob("*")):
         relative = path.relative_to(staging)
         if not path.is_file() or is_hidden(str(relative)):
             continue
         ending = "".join(Path(re.sub(r"^part-[0-9a-f-]+(\.c\d+|-c\d+)?", "part", path.name)).suffixes)
-        name = f"{identity}-{len(found):05d}{ending}"
-        found.append({"from": str(relative), "to": str(relative.with_name(name))})
-    return found
+        name = f"{identity}-{len(files):05d}{ending}"
+        files.append({"from": str(relative), "to": str(relative.with_name(name))})
+    return files
 
 
 def _write_avro(rows: DataFrame, columns: list[str], staging: Path, codec: str | None) -> None:
@@ -225,13 +241,15 @@ def _write_avro(rows: DataFrame, columns: list[str], staging: Path, codec: str |
             for row in batch.to_pylist():
                 place = "/".join(f"{name}={_directory_value(row[name])}" for name in columns)
                 groups.setdefault(place, []).append(plain(row, kind))
-        for place, some in groups.items():
+        for place, group in groups.items():
             directory = Path(target) / place
             directory.mkdir(parents=True, exist_ok=True)
             attempt = context.taskAttemptId() if context is not None else 0
             temporary = directory / f".part-{number:05d}-{attempt}.avro"
             with temporary.open("wb") as file:
-                fastavro.writer(file, parsed, some, codec={None: "null", "gzip": "deflate"}.get(codec, codec or "null"))
+                fastavro.writer(
+                    file, parsed, group, codec={None: "null", "gzip": "deflate"}.get(codec, codec or "null")
+                )
             # A repeated task replaces the file of its first attempt.
             temporary.replace(directory / f"part-{number:05d}.avro")
         yield pyarrow.RecordBatch.from_arrays([pyarrow.array([len(groups)], pyarrow.int64())], ["files"])

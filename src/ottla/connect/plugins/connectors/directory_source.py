@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "DirectoryReader", "DirectorySourceConnector", "is_hidden"]
 
-# The number of files in one batch; each is a Spark task.
+# The most files in a batch. Every file is a Spark task.
 FILES_MAX = 200
 FORMATS = ("parquet", "json", "csv", "avro")
 
@@ -90,11 +90,13 @@ class DirectoryReader(SourceReader):
         self._task, self._tasks = task, tasks
         self._schemas: dict[str, StructType] = {}
         self._counts: dict[str, int] = {}
-        # Files that this reader knows to be read completely.
+        # The files of the batch that is planned.
+        self._files = 0
+        # Files that this reader has seen to be read completely.
         self._done: set[str] = set()
 
     def partitions(self) -> Sequence[SourcePartition]:
-        found = []
+        partitions = []
         newest = time.time() - self._settings.integer("settle.ms") / 1000
         for path in sorted(self._path.rglob("*")):
             name = str(path.relative_to(self._path))
@@ -103,10 +105,9 @@ class DirectoryReader(SourceReader):
             if not path.is_file() or path.stat().st_mtime > newest:
                 continue
             if name not in self._done and zlib.crc32(name.encode()) % self._tasks == self._task:
-                found.append({"file": name})
-                if len(found) == FILES_MAX:
-                    break
-        return found
+                partitions.append({"file": name})
+        self._files = 0
+        return partitions
 
     def schema(self, partition: SourcePartition) -> StructType:
         from pyspark.sql import types as spark
@@ -128,6 +129,9 @@ class DirectoryReader(SourceReader):
         if start is not None and start.get("done"):
             self._forget(name)
             return start
+        if self._files == FILES_MAX:
+            return start
+        self._files += 1
         if name not in self._counts:
             self._counts[name] = self._row_count(self._path / name)
         rows = self._counts[name]
@@ -254,7 +258,7 @@ class DirectoryReader(SourceReader):
         import pyarrow.csv
 
         wanted = self._wanted()
-        kinds = {} if wanted is None else {each.name: each.type for each in wanted}
+        kinds = {} if wanted is None else {field.name: field.type for field in wanted}
         texts = {name: kind for name, kind in kinds.items() if kind in (pyarrow.string(), pyarrow.binary())}
         return pyarrow.csv.ConvertOptions(column_types=texts)
 
@@ -321,12 +325,12 @@ def _spark_sized(schema: pyarrow.Schema) -> pyarrow.Schema:
         if pyarrow.types.is_time(kind):
             return pyarrow.time64("us")
         if pyarrow.types.is_struct(kind):
-            return pyarrow.struct([pyarrow.field(each.name, sized(each.type)) for each in kind])
+            return pyarrow.struct([pyarrow.field(field.name, sized(field.type)) for field in kind])
         if pyarrow.types.is_list(kind) or pyarrow.types.is_large_list(kind):
             return pyarrow.list_(sized(kind.value_type))
         return kind
 
-    return pyarrow.schema([pyarrow.field(each.name, sized(each.type)) for each in schema])
+    return pyarrow.schema([pyarrow.field(field.name, sized(field.type)) for field in schema])
 
 
 def is_hidden(name: str) -> bool:

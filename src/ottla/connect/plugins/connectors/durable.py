@@ -36,11 +36,11 @@ def sync_directory(path: Path) -> None:
 
 def sync_tree(path: Path) -> None:
     """Syncs a directory and everything below it."""
-    for each in path.rglob("*"):
-        if each.is_dir():
-            sync_directory(each)
+    for entry in path.rglob("*"):
+        if entry.is_dir():
+            sync_directory(entry)
         else:
-            with each.open("rb") as file:
+            with entry.open("rb") as file:
                 os.fsync(file.fileno())
     sync_directory(path)
     sync_directory(path.parent)

@@ -2,7 +2,7 @@
 
 **Source.** The offset is the position behind the last line that was read, with the file's inode and a checksum of its
 first bytes. A truncated or replaced file (`logrotate`) is therefore recognised and read from its beginning. The rest of
-a renamed file is read under its new name in the same directory. A line counts when its newline is there.
+a renamed file is read under its new name in the same directory. A line is read when its newline is there.
 
 **Sink.** Before a batch is appended, its identity and the size of the file are stored in `<file>.batch`. A repeated
 batch first truncates the file to that size, so every record is in the file exactly once.
@@ -164,10 +164,10 @@ class LineReader(SourceReader):
     def _file_of(self, offset: SourceOffset) -> Path:
         if _is_same(self._path, offset):
             return self._path
-        found = self._renamed(offset)
-        if found is None:
+        path = self._renamed(offset)
+        if path is None:
             raise ConnectError(f"{self._path} was replaced, and the unread rest of the old file was deleted")
-        return found
+        return path
 
 
 class FileStreamSinkConnector(SinkConnector):
@@ -205,8 +205,8 @@ class LineWriter(SinkWriter):
         from ottla.connect.plugins.converters.text import text_of
 
         given = schema.schema_of(frame, "value")
-        looks = given or schema.schema_from_spark(frame.schema["value"].dataType)
-        text = sql.coalesce(text_of(sql.col("value"), looks, schemaless=given is None), sql.lit("null"))
+        value_schema = given or schema.schema_from_spark(frame.schema["value"].dataType)
+        text = sql.coalesce(text_of(sql.col("value"), value_schema, schemaless=given is None), sql.lit("null"))
         table = frame.select(text.alias("line")).toArrow()
         self.append_bytes([_as_lines(chunk) for chunk in table.column("line").chunks], batch.identity)
 
@@ -215,7 +215,7 @@ class LineWriter(SinkWriter):
         self.append_bytes(["".join(f"{line}\n" for line in lines).encode()], identity)
 
     def append_bytes(self, data: Sequence[bytes | memoryview], identity: str) -> None:
-        """Appends the content of a batch, after removing that of a batch with the same identity."""
+        """Appends the content of a batch, after removing what an earlier attempt with its identity has appended."""
         with self._path.open("ab") as file:
             size = file.seek(0, os.SEEK_END)
             noted = self._noted()
@@ -278,8 +278,8 @@ def _is_same(path: Path, offset: SourceOffset | None) -> bool:
     if offset is None or offset.get("inode") is None:
         return True
     try:
-        found = path.stat()
-        if found.st_ino != offset["inode"] or found.st_size < _position(offset):
+        status = path.stat()
+        if status.st_ino != offset["inode"] or status.st_size < _position(offset):
             return False
         return _checksum(path, int(offset.get("length") or 0)) == offset.get("checksum")
     except OSError:

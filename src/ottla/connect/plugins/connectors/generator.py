@@ -142,7 +142,7 @@ class GeneratorReader(SourceReader):
     ) -> None:
         text = settings.text_or_none("fields")
         declared = json.loads(text) if text else TEMPLATES[settings.text("template")]
-        self._fields = [_Field(each["name"], each["type"], each) for each in declared]
+        self._fields = [_Field(field["name"], field["type"], field) for field in declared]
         self._settings = settings
         self._task = task
         self._rate = settings.number("rate") / tasks
@@ -189,7 +189,7 @@ class GeneratorReader(SourceReader):
         import pyarrow
 
         numbers: numpy.ndarray = numpy.arange(first, first + rows, dtype=numpy.uint64)
-        arrays = [self._values(place, each, numbers) for place, each in enumerate(self._fields)]
+        arrays = [self._values(place, field, numbers) for place, field in enumerate(self._fields)]
         names = [field.name for field in self._fields]
         value = pyarrow.StructArray.from_arrays(arrays, names)
         if self._key is None:

@@ -43,6 +43,8 @@ log = logging.getLogger(__name__)
 
 HEADERS_PREFIX = "http.headers."
 ANSWER_SHOWN_MAX = 200
+# The longest pause before a repetition, whatever the service asks for: a task cannot be stopped during a pause.
+PAUSE_SECONDS_MAX = 60.0
 
 
 class HttpSinkConnector(SinkConnector):
@@ -147,7 +149,7 @@ class HttpWriter(SinkWriter):
         problem = ""
         for attempt in range(attempts):
             if attempt:
-                self._wait(backoff_ms / 1000)
+                self._wait(min(backoff_ms / 1000, PAUSE_SECONDS_MAX))
                 backoff_ms *= 2
             try:
                 status, answer, pause = self._sent(request)
@@ -193,16 +195,16 @@ class HttpWriter(SinkWriter):
             self._connections.pop((url.scheme, url.netloc), None)
             raise
         pause = answer.getheader("Retry-After", "0")
-        return answer.status, text[:ANSWER_SHOWN_MAX], float(pause) if pause.isdigit() else 0.0
+        return answer.status, text[:ANSWER_SHOWN_MAX], float(pause) if pause.isdecimal() else 0.0
 
     def _connection(self, scheme: str, netloc: str) -> http.client.HTTPConnection:
-        found = self._connections.get((scheme, netloc))
-        if found is None:
+        connection = self._connections.get((scheme, netloc))
+        if connection is None:
             kind: Any = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
             host = netloc.rpartition("@")[2]
-            found = kind(host, timeout=self._settings.integer("http.timeout.ms") / 1000)
-            self._connections[(scheme, netloc)] = found
-        return found
+            connection = kind(host, timeout=self._settings.integer("http.timeout.ms") / 1000)
+            self._connections[(scheme, netloc)] = connection
+        return connection
 
 
 def _body(values: list[str], kind: str) -> bytes:

@@ -31,7 +31,7 @@ Work = Callable[[Callable[[], bool]], Awaitable[None]]
 
 
 class _MirrorConnector(SourceConnector):
-    """What the three have in common: two clusters and a flow."""
+    """The base of the three connectors: two clusters and a flow."""
 
     @classmethod
     def config_definitions(cls) -> ConfigDefinitions:

@@ -1,7 +1,7 @@
 """Avro: a message is the plain binary form of a value, with a schema from the configuration.
 
 `value.converter.schema` is the schema, `value.converter.schema.file` a file with it. With `schema.registry.url`,
-messages carry the id of their schema (`registry`).
+messages contain the id of their schema (`registry`).
 
 Spark's own Avro functions are not part of its package, so fastavro converts whole columns.
 """
@@ -20,6 +20,7 @@ from ottla.connect.api.spark_functions import arrow_function, sql
 from ottla.connect.plugins.converters.avro_schema import avro_from_schema, field_name, readable_avro, schema_from_avro
 from ottla.connect.plugins.converters.base import STAGED, ColumnConverter, Converted, java_names
 from ottla.connect.plugins.converters.registry import decode_with_registry, encode_with_registry, registry_settings
+from ottla.spark.registry_values import values_with_problems
 
 if TYPE_CHECKING:
     import pyarrow
@@ -72,12 +73,12 @@ class AvroConverter(ColumnConverter):
         if self.settings.text_or_none("schema.registry.url"):
             _check_names(given)
             return encode_with_registry(self, column, text, "AVRO")
-        both = sql.col(STAGED)
+        staged = sql.col(STAGED)
         return Converted(
             staged=_encoded(column, text),
-            column=both.getField("bytes"),
-            failed=both.getField("problem").isNotNull(),
-            message=both.getField("problem"),
+            column=staged.getField("bytes"),
+            failed=staged.getField("problem").isNotNull(),
+            message=staged.getField("problem"),
         )
 
     def decode(self, frame: DataFrame, column: str) -> Converted:
@@ -99,13 +100,13 @@ class AvroConverter(ColumnConverter):
         def decoded(values: pyarrow.Array) -> pyarrow.Array:
             return _decode(values, text, result)
 
-        both = sql.col(STAGED)
+        staged = sql.col(STAGED)
         return Converted(
             staged=arrow_function(decoded, result)(sql.col(column)),
-            column=both.getField("value"),
+            column=staged.getField("value"),
             schema=given,
-            failed=both.getField("problem").isNotNull(),
-            message=both.getField("problem"),
+            failed=staged.getField("problem").isNotNull(),
+            message=staged.getField("problem"),
         )
 
 
@@ -123,10 +124,10 @@ def _parsed(text: str) -> Any:
 
 def _check_names(given: schema.Schema) -> None:
     """With a registry, fields are written under their own names, which Avro must allow."""
-    for each in given.fields:
-        if each.name != field_name(each.name):
-            raise ConnectError(f"The field {each.name} has no valid Avro name; rename it with a transform")
-        _check_names(each.schema)
+    for field in given.fields:
+        if field.name != field_name(field.name):
+            raise ConnectError(f"The field {field.name} has no valid Avro name; rename it with a transform")
+        _check_names(field.schema)
     for inner in (given.items, given.values):
         if inner is not None:
             _check_names(inner)
@@ -159,7 +160,6 @@ def _encoded(column: Column, avro_text: str) -> Column:
 
 def _decode(values: pyarrow.Array, avro_text: str, result: Any) -> pyarrow.Array:
     import fastavro
-    import pyarrow
     from pyspark.sql.pandas.types import to_arrow_type
 
     parsed = fastavro.parse_schema(json.loads(avro_text))
@@ -175,7 +175,7 @@ def _decode(values: pyarrow.Array, avro_text: str, result: Any) -> pyarrow.Array
             except (ValueError, TypeError, EOFError, IndexError, KeyError, OverflowError, struct_error) as error:
                 row["problem"] = f"this is no Avro of the schema: {type(error).__name__} {error}"
         rows.append(row)
-    return pyarrow.array(rows, type=to_arrow_type(result, timezone="UTC"))
+    return values_with_problems(rows, to_arrow_type(result, timezone="UTC"))
 
 
 def plain(value: Any, kind: pyarrow.DataType) -> Any:
@@ -187,7 +187,7 @@ def plain(value: Any, kind: pyarrow.DataType) -> Any:
     if types.is_struct(kind):
         return {field_name(field.name): plain(value[field.name], field.type) for field in kind}
     if types.is_map(kind):
-        return {key: plain(each, kind.item_type) for key, each in value}
+        return {key: plain(item, kind.item_type) for key, item in value}
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        return [plain(each, kind.value_type) for each in value]
+        return [plain(element, kind.value_type) for element in value]
     return value

@@ -38,10 +38,10 @@ def schema_from_avro(avro: Any, *, named: dict[str, Schema] | None = None) -> Sc
     """The Connect schema of an Avro schema. The only supported unions are optional types."""
     named = {} if named is None else named
     if isinstance(avro, list):
-        others = [each for each in avro if each != "null"]
-        if len(others) != 1:
+        branches = [branch for branch in avro if branch != "null"]
+        if len(branches) != 1:
             raise SchemaError("the only supported unions are those of null and one type")
-        return schema_from_avro(others[0], named=named).with_optional("null" in avro)
+        return schema_from_avro(branches[0], named=named).with_optional("null" in avro)
     if isinstance(avro, str):
         if avro in TO_CONNECT:
             return Schema(type=TO_CONNECT[avro])
@@ -56,15 +56,17 @@ def schema_from_avro(avro: Any, *, named: dict[str, Schema] | None = None) -> Sc
 def readable_avro(avro: Any) -> Any:
     """The Avro schema with which fastavro returns our types: a uuid as text, a time of day as a number."""
     if isinstance(avro, list):
-        return [readable_avro(each) for each in avro]
+        return [readable_avro(branch) for branch in avro]
     if not isinstance(avro, dict):
         return avro
-    kept = {name: each for name, each in avro.items() if name != "logicalType" or each in READ_AS_THEY_ARE}
+    kept = {
+        name: attribute for name, attribute in avro.items() if name != "logicalType" or attribute in READ_AS_THEY_ARE
+    }
     for name in ("type", "items", "values"):
         if name in kept:
             kept[name] = readable_avro(kept[name])
     if isinstance(kept.get("fields"), list):
-        kept["fields"] = [{**each, "type": readable_avro(each["type"])} for each in kept["fields"]]
+        kept["fields"] = [{**field, "type": readable_avro(field["type"])} for field in kept["fields"]]
     return kept
 
 
@@ -83,7 +85,7 @@ def _from_object(avro: dict[str, Any], named: dict[str, Schema]) -> Schema:
     if logical in LOGICAL_NAMES:
         return Schema(type=TO_CONNECT[kind], name=LOGICAL_NAMES[logical], version=1)
     if kind == "record":
-        fields = tuple(Field(each["name"], schema_from_avro(each["type"], named=named)) for each in avro["fields"])
+        fields = tuple(Field(field["name"], schema_from_avro(field["type"], named=named)) for field in avro["fields"])
         result = Schema(type="struct", fields=fields, name=avro.get("name"), doc=avro.get("doc"))
     elif kind == "enum":
         result = Schema(type="string", doc=avro.get("doc"))
@@ -113,14 +115,14 @@ def _required(given: Schema, path: str) -> Any:
         return {"type": "long", "logicalType": "timestamp-millis"}
     if given.is_struct:
         fields = []
-        for each in given.fields:
-            field: dict[str, Any] = {
-                "name": field_name(each.name),
-                "type": avro_from_schema(each.schema, path=f"{path}_{each.name}"),
+        for field in given.fields:
+            avro_field: dict[str, Any] = {
+                "name": field_name(field.name),
+                "type": avro_from_schema(field.schema, path=f"{path}_{field.name}"),
             }
-            if each.schema.optional:
-                field["default"] = None
-            fields.append(field)
+            if field.schema.optional:
+                avro_field["default"] = None
+            fields.append(avro_field)
         return {"type": "record", "name": _name(given.name or path), "fields": fields}
     if given.type == "array":
         assert given.items is not None
@@ -135,7 +137,7 @@ def _required(given: Schema, path: str) -> Any:
 
 
 def field_name(text: str) -> str:
-    """The Avro name of a field; writers of structs must use the same."""
+    """The Avro name of a field; writers of structs must use the same name."""
     return _name(text).replace(".", "_")
 
 

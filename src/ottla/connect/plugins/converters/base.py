@@ -57,8 +57,8 @@ class ColumnConverter(Converter):
         given = schema.schema_of(frame, column)
         if given is not None:
             return self._replace(frame, column, self.encode(sql.col(column), given, schemaless=False))
-        looks = schema.schema_from_spark(frame.schema[column].dataType)
-        return self._replace(frame, column, self.encode(sql.col(column), looks, schemaless=True))
+        derived = schema.schema_from_spark(frame.schema[column].dataType)
+        return self._replace(frame, column, self.encode(sql.col(column), derived, schemaless=True))
 
     def from_bytes(self, frame: DataFrame, column: str) -> DataFrame:
         if column not in frame.columns:
@@ -76,14 +76,14 @@ class ColumnConverter(Converter):
 
     @abstractmethod
     def encode(self, column: Column, given: schema.Schema, *, schemaless: bool) -> Converted:
-        """The bytes of a typed column. For schemaless values `given` is derived from them. Raises ConnectError."""
+        """The bytes of a typed column. `given` of schemaless values is derived from them. Raises ConnectError."""
 
     @abstractmethod
     def decode(self, frame: DataFrame, column: str) -> Converted:
         """The typed values of a binary column."""
 
-    def refuse(self, what: str) -> ConnectError:
-        return ConnectError(f"{type(self).__name__} cannot convert {what}")
+    def refuse(self, subject: str) -> ConnectError:
+        return ConnectError(f"{type(self).__name__} cannot convert {subject}")
 
     def _replace(self, frame: DataFrame, column: str, converted: Converted) -> DataFrame:
         if converted.staged is not None:

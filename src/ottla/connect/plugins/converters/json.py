@@ -4,7 +4,7 @@ With schemas (`schemas.enable=true`, the default) a message is an envelope, `{"s
 DataFrame has one type for all rows, but every message has its own schema. Reading therefore first collects the schemas
 of a batch and merges them (all fields, widened numbers). With `schema.content` the schema is in the configuration
 (KIP-1054): messages are bare payloads, and the first pass is not needed. Without schemas the first pass infers fields
-and types; `schema.content` saves it here, too.
+and types, unless there is a `schema.content`.
 
 A message that is not JSON, not an envelope, or does not match its schema fails alone.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["JsonConverter", "default_as", "json_text"]
 
-# The number of different schemas in a batch; the driver parses each.
+# The most different schemas in a batch: the driver parses all of them.
 SCHEMAS_MAX = 1000
 CORRUPT = "__corrupt"
 # Schemas with other scales of decimals than the merged schema, and their text in messages.
@@ -114,11 +114,11 @@ class JsonConverter(ColumnConverter):
             return self._decoded(text, text, self._fixed_schema)
         if not self.settings.flag("schemas.enable"):
             return self._decode_schemaless(frame, text, text)
-        together, otherwise, left_out = self._schemas_in(frame, text)
-        if together is None:
+        merged, otherwise, left_out = self._schemas_in(frame, text)
+        if merged is None:
             payload = sql.get_json_object(text, "$.payload")
             return _require_envelope(self._decode_schemaless(frame, text, payload), text, left_out)
-        return _require_envelope(self._decoded(text, text, together, wrapped=True, otherwise=otherwise), text, left_out)
+        return _require_envelope(self._decoded(text, text, merged, wrapped=True, otherwise=otherwise), text, left_out)
 
     @property
     def _fixed_schema(self) -> schema.Schema | None:
@@ -126,32 +126,32 @@ class JsonConverter(ColumnConverter):
         return schema.schema_from_json(json.loads(content)) if content else None
 
     def _schemas_in(self, frame: DataFrame, text: Column) -> tuple[schema.Schema | None, Otherwise, list[str]]:
-        """The merged schema of a batch, the schemas with other scales of decimals, and those that cannot be merged.
+        """The merged schema of a batch, the schemas with other decimal scales, and the schemas that cannot be merged.
 
         The most frequent schema comes first, so that a single deviating message does not fail the batch.
         """
         _require_batch(frame)
         most = self.settings.integer("schemas.cache.size")
-        found = frame.select(sql.get_json_object(text, "$.schema").alias("schema")).groupBy("schema").count()
-        rows = [row for row in found.limit(most + 2).collect() if row["schema"] is not None]
+        counts = frame.select(sql.get_json_object(text, "$.schema").alias("schema")).groupBy("schema").count()
+        rows = [row for row in counts.limit(most + 2).collect() if row["schema"] is not None]
         if len(rows) > most:
             raise ConnectError(f"a batch has more than {most} different schemas (schemas.cache.size)")
-        together: schema.Schema | None = None
+        merged: schema.Schema | None = None
         known, left_out = [], []
         for row in sorted(rows, key=lambda row: (-row["count"], row["schema"])):
             try:
                 given = schema.schema_from_json(json.loads(row["schema"]))
-                together = given if together is None else schema.merge(together, given)
+                merged = given if merged is None else schema.merge(merged, given)
                 known.append((row["schema"], given))
             except (schema.SchemaError, ValueError):
                 left_out.append(row["schema"])
         otherwise = []
         for given_text, given in known:
-            assert together is not None
-            own = schema.scaled_as(together, given)
-            if own != together:
-                otherwise.append((own, given_text))
-        return together, otherwise, left_out
+            assert merged is not None
+            rescaled = schema.scaled_as(merged, given)
+            if rescaled != merged:
+                otherwise.append((rescaled, given_text))
+        return merged, otherwise, left_out
 
     def _decoded(
         self, text: Column, source: Column, given: schema.Schema, *, wrapped: bool = False, otherwise: Otherwise = ()
@@ -160,7 +160,7 @@ class JsonConverter(ColumnConverter):
         from pyspark.sql import types as spark
 
         defaults = self.settings.flag("replace.null.with.default")
-        # A bare payload is wrapped, so that lists and single values are parsed like structs.
+        # A bare payload is wrapped, so that `from_json` can parse lists and single values, too.
         name = "payload"
         document = source if wrapped else sql.concat(sql.lit('{"payload":'), source, sql.lit("}"))
         fields = [spark.StructField(name, parse_type(given)), spark.StructField(CORRUPT, spark.StringType())]
@@ -196,8 +196,10 @@ class JsonConverter(ColumnConverter):
         _require_batch(frame)
         variant = sql.try_parse_json(payload)
         row = frame.select(sql.schema_of_variant_agg(variant).alias("looks")).first()
-        looks = _type_of_variants(row[0] if row is not None and row[0] is not None else "VOID")
-        wrapped = spark.StructType([spark.StructField("value", looks), spark.StructField(CORRUPT, spark.StringType())])
+        value_type = _type_of_variants(row[0] if row is not None and row[0] is not None else "VOID")
+        wrapped = spark.StructType(
+            [spark.StructField("value", value_type), spark.StructField(CORRUPT, spark.StringType())]
+        )
         document = sql.concat(sql.lit('{"value":'), payload, sql.lit("}"))
         parsed = sql.col(STAGED)
         return Converted(

@@ -73,15 +73,15 @@ def typed(column: Column, given: schema.Schema, *, defaults: bool = True) -> Col
 
 
 def required_missing(column: Column, given: schema.Schema, *, defaults: bool = True) -> Column | None:
-    """True for records with a null in a required field, in structs but not in lists and maps; None if impossible."""
+    """True for records with a null in a required field, in structs only; None if no field is required."""
     conditions = []
-    for each in given.fields:
-        field = column.getField(each.name)
-        if not each.schema.optional and not (defaults and each.schema.default is not None):
-            conditions.append(field.isNull())
-        inner = required_missing(field, each.schema, defaults=defaults)
+    for field in given.fields:
+        field_column = column.getField(field.name)
+        if not field.schema.optional and not (defaults and field.schema.default is not None):
+            conditions.append(field_column.isNull())
+        inner = required_missing(field_column, field.schema, defaults=defaults)
         if inner is not None:
-            conditions.append(field.isNotNull() & inner)
+            conditions.append(field_column.isNotNull() & inner)
     if not conditions:
         return None
     result = conditions[0]
@@ -96,11 +96,11 @@ def decimals_lost(column: Column, given: schema.Schema) -> Column | None:
     Checks structs but not lists and maps. None if the schema has no decimals.
     """
     if given.name == schema.DECIMAL:
-        there = column.isNotNull() & ~sql.is_variant_null(column)
-        return there & _typed(column, given, defaults=False).isNull()
+        present = column.isNotNull() & ~sql.is_variant_null(column)
+        return present & _typed(column, given, defaults=False).isNull()
     parts = [decimals_lost(column.getField(field.name), field.schema) for field in given.fields]
-    found = [sql.coalesce(part, sql.lit(False)) for part in parts if part is not None]
-    return reduce(or_, found) if found else None
+    conditions = [sql.coalesce(part, sql.lit(False)) for part in parts if part is not None]
+    return reduce(or_, conditions) if conditions else None
 
 
 def default_column(given: schema.Schema) -> Column:
@@ -128,12 +128,12 @@ def _jsonable(column: Column, given: schema.Schema, *, numeric_decimals: bool, d
     if given.name == schema.TIMESTAMP:
         return sql.unix_millis(column)
     if given.is_struct:
-        fields = [inner(column.getField(each.name), each.schema).alias(each.name) for each in given.fields]
+        fields = [inner(column.getField(field.name), field.schema).alias(field.name) for field in given.fields]
         return sql.when(column.isNotNull(), sql.struct(*fields))
     if given.type == "array":
         items = given.items
         assert items is not None
-        return sql.transform(column, lambda each: inner(each, items))
+        return sql.transform(column, lambda element: inner(element, items))
     if given.type == "map":
         keys, values = given.keys, given.values
         assert keys is not None
@@ -187,13 +187,14 @@ def _typed(column: Column, given: schema.Schema, *, defaults: bool) -> Column:
         return sql.timestamp_millis(column)
     if given.is_struct:
         fields = [
-            typed(column.getField(each.name), each.schema, defaults=defaults).alias(each.name) for each in given.fields
+            typed(column.getField(field.name), field.schema, defaults=defaults).alias(field.name)
+            for field in given.fields
         ]
         return sql.when(column.isNotNull(), sql.struct(*fields))
     if given.type == "array":
         items = given.items
         assert items is not None
-        return sql.transform(column, lambda each: typed(each, items, defaults=defaults))
+        return sql.transform(column, lambda element: typed(element, items, defaults=defaults))
     if given.type == "map":
         keys, values = given.keys, given.values
         assert keys is not None

@@ -30,7 +30,7 @@ class ByteArrayConverter(ColumnConverter):
 
     def encode(self, column: Column, given: schema.Schema, *, schemaless: bool) -> Converted:
         if given.type != "bytes" or given.name == schema.DECIMAL:
-            raise self.refuse(f"{_what(given)}, only bytes")
+            raise self.refuse(f"{_type_name(given)}, only bytes")
         return Converted(column=column)
 
     def decode(self, frame: DataFrame, column: str) -> Converted:
@@ -106,7 +106,7 @@ class _FloatingConverter(ColumnConverter):
         code = self.code
 
         def packed(numbers: pyarrow.Array) -> pyarrow.Array:
-            encoded = [None if each is None else struct.pack(code, each) for each in numbers.to_pylist()]
+            encoded = [None if number is None else struct.pack(code, number) for number in numbers.to_pylist()]
             return pyarrow.array(encoded, type=pyarrow.binary())
 
         return Converted(column=arrow_function(packed, "binary")(column))
@@ -118,7 +118,7 @@ class _FloatingConverter(ColumnConverter):
         code, size = self.code, self.size
 
         def unpacked(values: pyarrow.Array) -> pyarrow.Array:
-            fits = [None if each is None or len(each) != size else each for each in values.to_pylist()]
+            fits = [None if content is None or len(content) != size else content for content in values.to_pylist()]
             numbers = [None if content is None else struct.unpack(code, content)[0] for content in fits]
             return pyarrow.array(numbers, type=pyarrow.float64())
 
@@ -171,8 +171,8 @@ class BooleanConverter(ColumnConverter):
 
 def _require(converter: ColumnConverter, given: schema.Schema, kind: str) -> None:
     if given.type != kind:
-        raise converter.refuse(f"{_what(given)}, only {kind}")
+        raise converter.refuse(f"{_type_name(given)}, only {kind}")
 
 
-def _what(given: schema.Schema) -> str:
+def _type_name(given: schema.Schema) -> str:
     return given.name or given.type

@@ -1,7 +1,7 @@
-"""Converters with a Schema Registry: messages carry the id of their schema.
+"""Converters with a Schema Registry: messages contain the id of their schema.
 
-Messages are read with the schema that wrote them, as columns of the subject's latest schema. What a source writes is
-described by a schema that follows from its own and is registered under the subject, or by the one in `schema`.
+Messages are read with the schema that wrote them, as columns of the subject's latest schema. Messages of a source are
+written with the schema in `schema`, or with one that is derived from the source's own and registered under the subject.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ def decode_with_registry(converter: ColumnConverter, column: str) -> Converted:
 
     config, subject = _registry(converter)
     try:
-        both = from_registry(sql.col(column), config, subject=subject, mode="COLUMN")
+        decoded = from_registry(sql.col(column), config, subject=subject, mode="COLUMN")
         given = schema.schema_from_spark(registry_type(config, subject))
     except (RegistryClientError, UnsupportedSchema) as error:
         raise ConnectError(f"The schema {subject} cannot be used: {error}") from error
     staged = sql.col(STAGED)
     return Converted(
-        staged=both,
+        staged=decoded,
         column=staged.getField("value"),
         schema=given,
         failed=staged.getField("problem").isNotNull(),
@@ -86,12 +86,12 @@ def encode_with_registry(converter: ColumnConverter, column: Column, text: str, 
 
     config, subject = _registry(converter)
     try:
-        both = to_registry(column, config, subject=subject, schema=text, schema_type=schema_type, mode="COLUMN")
+        encoded = to_registry(column, config, subject=subject, schema=text, schema_type=schema_type, mode="COLUMN")
     except RegistryClientError as error:
         raise ConnectError(f"The registry refused the schema of {subject}: {error}") from error
     staged = sql.col(STAGED)
     return Converted(
-        staged=both,
+        staged=encoded,
         column=staged.getField("bytes"),
         failed=staged.getField("problem").isNotNull(),
         message=staged.getField("problem"),
@@ -143,5 +143,5 @@ def _registry(converter: ColumnConverter) -> tuple[dict[str, Any], str]:
         raise ConnectError(
             f"{type(converter).__name__} needs schema.registry.url, and subject unless the connector has one topic"
         )
-    found = {name: settings.text_or_none(name) for name in _CREDENTIALS}
-    return {"schema.registry.url": url} | {name: value for name, value in found.items() if value}, subject
+    credentials = {name: settings.text_or_none(name) for name in _CREDENTIALS}
+    return {"schema.registry.url": url} | {name: value for name, value in credentials.items() if value}, subject

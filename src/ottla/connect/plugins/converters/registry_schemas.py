@@ -23,13 +23,13 @@ _PROTO_TYPES = {
 
 
 def json_schema_of(given: Schema) -> dict[str, Any]:
-    """Times and dates are text in ISO 8601, bytes text in base64, decimals numbers."""
-    found = _json_required(given)
-    if given.optional and isinstance(found.get("type"), str):
-        found["type"] = ["null", found["type"]]
+    """The JSON Schema of values: times and dates are text in ISO 8601, bytes text in base64, decimals numbers."""
+    json_schema = _json_required(given)
+    if given.optional and isinstance(json_schema.get("type"), str):
+        json_schema["type"] = ["null", json_schema["type"]]
     if given.doc is not None:
-        found["description"] = given.doc
-    return found
+        json_schema["description"] = given.doc
+    return json_schema
 
 
 def _json_required(given: Schema) -> dict[str, Any]:
@@ -40,10 +40,10 @@ def _json_required(given: Schema) -> dict[str, Any]:
     if given.name == DECIMAL or given.type in ("float", "double"):
         return {"type": "number"}
     if given.is_struct:
-        properties = {each.name: json_schema_of(each.schema) for each in given.fields}
-        required = [each.name for each in given.fields if not each.schema.optional]
-        found: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
-        return ({"title": given.name} if given.name else {}) | found | ({"required": required} if required else {})
+        properties = {field.name: json_schema_of(field.schema) for field in given.fields}
+        required = [field.name for field in given.fields if not field.schema.optional]
+        base: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+        return ({"title": given.name} if given.name else {}) | base | ({"required": required} if required else {})
     if given.type == "array":
         assert given.items is not None
         return {"type": "array", "items": json_schema_of(given.items)}
@@ -70,12 +70,12 @@ def proto_of(given: Schema) -> str:
 
 def _message(given: Schema, name: str) -> list[str]:
     lines, nested = [], []
-    for number, each in enumerate(given.fields, start=1):
-        kind, inner = _field_type(each.schema, _name(f"{each.name}_type"))
+    for number, field in enumerate(given.fields, start=1):
+        kind, inner = _field_type(field.schema, _name(f"{field.name}_type"))
         nested += inner
-        is_plain = each.schema.type not in ("array", "map", "struct") and each.schema.name != TIMESTAMP
-        label = "optional " if each.schema.optional and is_plain else ""
-        lines.append(f"  {label}{kind} {_name(each.name)} = {number};")
+        is_plain = field.schema.type not in ("array", "map", "struct") and field.schema.name != TIMESTAMP
+        label = "optional " if field.schema.optional and is_plain else ""
+        lines.append(f"  {label}{kind} {_name(field.name)} = {number};")
     return [f"message {name} " + "{", *lines, *(f"  {line}" for line in nested), "}"]
 
 

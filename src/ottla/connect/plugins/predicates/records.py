@@ -39,8 +39,8 @@ class HasHeaderKey(_Predicate):
         if "headers" not in frame.columns:
             return sql.lit(False)
         name = self.settings.text("name")
-        found = sql.exists(sql.col("headers"), lambda header: header.getField("key") == name)
-        return sql.coalesce(found, sql.lit(False))
+        has_header = sql.exists(sql.col("headers"), lambda header: header.getField("key") == name)
+        return sql.coalesce(has_header, sql.lit(False))
 
 
 class RecordIsTombstone(_Predicate):

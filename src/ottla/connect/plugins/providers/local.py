@@ -39,8 +39,8 @@ class _PathProvider(ConfigProvider):
     def allowed(self, path: Path) -> Path:
         """The resolved path. Raises ConnectError if it is not allowed."""
         resolved = path.resolve()
-        wanted = [Path(text).resolve() for text in self.settings.texts("allowed.paths")]
-        if wanted and not any(resolved == each or each in resolved.parents for each in wanted):
+        roots = [Path(text).resolve() for text in self.settings.texts("allowed.paths")]
+        if roots and not any(resolved == root or root in resolved.parents for root in roots):
             raise ConnectError(f"{path} lies outside of allowed.paths")
         return resolved
 
@@ -64,17 +64,17 @@ class DirectoryConfigProvider(_PathProvider):
     aliases = (f"{PACKAGE}.DirectoryConfigProvider",)
 
     def get(self, path: str, keys: Sequence[str]) -> Mapping[str, str]:
-        found = {}
+        contents = {}
         for key in keys:
             if "/" in key or key in ("", ".", ".."):
                 raise ConnectError(f"'{key}' is no file of the directory {path}")
             try:
-                found[key] = _text(self.allowed(Path(path) / key))
+                contents[key] = _text(self.allowed(Path(path) / key))
             except FileNotFoundError:
                 continue
             except OSError as error:
                 raise ConnectError(f"{path}/{key} cannot be read: {error.strerror}") from error
-        return found
+        return contents
 
 
 class EnvVarConfigProvider(ConfigProvider):

@@ -1,7 +1,7 @@
-"""The base of our transforms: a transform declares changed columns and failures, and this module applies them.
+"""The base of the transforms: a transform declares changed columns and failures, and this module applies them.
 
 A transform with a predicate changes some records of a column and keeps others. If the type changes, the column gets a
-type for both (all fields, widened numbers). If there is none, the configuration is refused.
+type for old and new values (all fields, widened numbers). If there is no such type, the configuration is refused.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """The new content of a column. Without a schema it is schemaless; topic and headers never have one."""
+    """The new content of a column. The schema of a schemaless value is derived from it; topic and headers have none."""
 
     column: Column
     schema: schema.Schema | None = None
@@ -113,20 +113,24 @@ class ExpressionTransform(Transform):
             return sql.when(where, change.column), change.schema
         if condition is None:
             kept = None if change.schema is not None or change.schemaless else sql.col(name)
-            return _either(record_failures.sound(), change.column, kept), None if change.schemaless else change.schema
+            return _conditional(
+                record_failures.sound(), change.column, kept
+            ), None if change.schemaless else change.schema
         where = record_failures.sound() & condition
         if change.schema is None and not change.schemaless:
             return sql.when(where, change.column).otherwise(sql.col(name)), None
         old = schema.schema_of(frame, name)
-        looks = old if old is not None else schema.schema_from_spark(frame.schema[name].dataType)
+        old_schema = old if old is not None else schema.schema_from_spark(frame.schema[name].dataType)
         new = change.schema
         assert new is not None, "a change of a key or value says what it looks like"
         try:
-            both = schema.merge(looks, new)
+            merged = schema.merge(old_schema, new)
         except schema.SchemaError as error:
             raise ConnectError(f"{type(self).__name__} cannot have a predicate here: {error}") from error
-        column = sql.when(where, conform(change.column, new, both)).otherwise(conform(sql.col(name), looks, both))
-        return column, None if change.schemaless or old is None else both
+        column = sql.when(where, conform(change.column, new, merged)).otherwise(
+            conform(sql.col(name), old_schema, merged)
+        )
+        return column, None if change.schemaless or old is None else merged
 
 
 def failed_where(condition: Column, message: str) -> Changes:
@@ -145,13 +149,13 @@ def conform(column: Column, given: schema.Schema, wanted: schema.Schema) -> Colu
         return column
     if wanted.is_struct:
         parts = []
-        for each in wanted.fields:
-            known = given.field(each.name)
+        for struct_field in wanted.fields:
+            known = given.field(struct_field.name)
             if known is None:
-                part = sql.lit(None).cast(schema.spark_type(each.schema))
+                part = sql.lit(None).cast(schema.spark_type(struct_field.schema))
             else:
-                part = conform(column.getField(each.name), known, each.schema)
-            parts.append(part.alias(each.name))
+                part = conform(column.getField(struct_field.name), known, struct_field.schema)
+            parts.append(part.alias(struct_field.name))
         return sql.when(column.isNotNull(), sql.struct(*parts))
     return column.cast(schema.spark_type(wanted))
 
@@ -161,6 +165,6 @@ def java_transform(name: str) -> tuple[str, ...]:
     return (f"org.apache.kafka.connect.transforms.{name}", name)
 
 
-def _either(condition: Column, column: Column, otherwise: Column | None) -> Column:
+def _conditional(condition: Column, column: Column, otherwise: Column | None) -> Column:
     chosen = sql.when(condition, column)
     return chosen if otherwise is None else chosen.otherwise(otherwise)

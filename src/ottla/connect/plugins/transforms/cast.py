@@ -90,7 +90,7 @@ class CastValue(_Cast, side="value"):
 
 
 def cast(column: Column, given: schema.Schema, kind: str) -> tuple[Column, tuple[Failure, ...]]:
-    """A column in another primitive type, and what cannot be cast."""
+    """A column in another primitive type, and the failures of values that cannot be cast."""
     if kind == "string":
         if given.type in ("array", "map", "struct"):
             return _refused(column, given, kind)
@@ -104,10 +104,12 @@ def cast(column: Column, given: schema.Schema, kind: str) -> tuple[Column, tuple
     number = _number(column, given)
     if number is None:
         return _refused(column, given, kind)
+    is_floating = given.type in ("float", "double")
     if kind == "boolean":
-        return _to_whole(number, 64) != 0, ()
+        return _to_whole(number, 64, is_floating=is_floating) != 0, ()
     if kind in BITS:
-        return _typed(_wrapped(_to_whole(number, 64 if kind == "int64" else 32), BITS[kind]), kind), ()
+        whole = _to_whole(number, 64 if kind == "int64" else 32, is_floating=is_floating)
+        return _typed(_wrapped(whole, BITS[kind]), kind), ()
     return number.cast("float" if kind == "float" else "double"), ()
 
 
@@ -127,7 +129,7 @@ def _parse(specifications: list[str]) -> tuple[str | None, dict[str, str]]:
 
 
 def _number(column: Column, given: schema.Schema) -> Column | None:
-    """The number that a value is underneath."""
+    """The number that represents a value; None if no number does."""
     if given.name == schema.DATE:
         return sql.unix_date(column)
     if given.name == schema.TIMESTAMP:
@@ -137,17 +139,18 @@ def _number(column: Column, given: schema.Schema) -> Column | None:
     return None
 
 
-def _to_whole(number: Column, bits: int) -> Column:
-    """Cut off towards zero, and held within the range, as Java casts floating point numbers; NaN is 0."""
+def _to_whole(number: Column, bits: int, *, is_floating: bool) -> Column:
+    """A whole number: cut off towards zero and held within the range, as Java casts floating point; NaN is 0."""
     limit = 2**63 if bits == 64 else 2**31
     double = number.cast("double")
-    inexact = (
+    bound = (
         sql.when(sql.isnan(double), sql.lit(0).cast("bigint"))
         .when(double >= float(limit), sql.lit(limit - 1).cast("bigint"))
         .when(double <= -float(limit), sql.lit(-limit).cast("bigint"))
     )
-    # What is a whole number already keeps all its digits.
-    return sql.coalesce(sql.when(number.try_cast("bigint").isNull(), inexact), number.try_cast("bigint"), inexact)
+    whole = number.try_cast("bigint")
+    # Floating point is held within 32 bits, too. Other numbers keep all digits that 64 bits can hold.
+    return sql.coalesce(bound, whole) if is_floating else sql.coalesce(whole, bound)
 
 
 def _wrapped(number: Column, bits: int) -> Column:
@@ -174,7 +177,7 @@ def _from_text(column: Column, kind: str) -> tuple[Column, tuple[Failure, ...]]:
 
 def _java_text(column: Column, given: schema.Schema) -> Column:
     if given.name == schema.TIMESTAMP:
-        # Midnights are written as dates and times of the first day as times: java.util.Date does not know which it is.
+        # Midnights are written as dates, times of the first day as times: java.util.Date does not distinguish them.
         millis = sql.unix_millis(column)
         whole_day = text_of(sql.date_from_unix_date(sql.floor(millis / 86_400_000).cast("int")), DATE_SCHEMA)
         return (

@@ -1,4 +1,4 @@
-"""Transforms of fields: taking out, putting in, hiding, renaming, flattening."""
+"""Transforms that extract, hoist, flatten, rename and drop fields, and copy them into headers or the key."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 
 
 class _ExtractField(FieldTransform):
-    """One field instead of the whole."""
+    """Replaces the key or value by one of its fields."""
 
     needs_struct = True
 
@@ -77,7 +77,7 @@ class ExtractFieldValue(_ExtractField, side="value"):
 
 
 class _Flatten(FieldTransform):
-    """Fields of structs in structs become fields of the outer one, named by their path."""
+    """Fields of nested structs become fields of the outer struct, named by their path."""
 
     needs_struct = True
 
@@ -95,23 +95,23 @@ class _Flatten(FieldTransform):
         return self.rebuilt(view, leaves)
 
     def _collect(self, whole: Part, prefix: str, optional: bool, leaves: dict[str, Part]) -> str | None:
-        """Gathers the leaves; answers with a field that has no fixed names below it."""
+        """Collects the leaves. Returns the name of a field that is a map, whose keys are no fixed names."""
         column, given = whole
         for field in given.fields:
             name = f"{prefix}{self.settings.text('delimiter')}{field.name}" if prefix else field.name
             inner = column.getField(field.name)
-            maybe = optional or field.schema.optional
+            is_optional = optional or field.schema.optional
             default = field.schema.default
             if default is None and isinstance(given.default, dict):
                 default = given.default.get(field.name)
             if field.schema.is_struct:
-                wrong = self._collect(Part(inner, replace(field.schema, default=default)), name, maybe, leaves)
+                wrong = self._collect(Part(inner, replace(field.schema, default=default)), name, is_optional, leaves)
                 if wrong is not None:
                     return wrong
                 continue
             if field.schema.type == "map":
                 return name
-            leaves[name] = Part(inner, replace(field.schema, optional=maybe, default=default))
+            leaves[name] = Part(inner, replace(field.schema, optional=is_optional, default=default))
         return None
 
 
@@ -189,7 +189,7 @@ class HeaderFromValue(_HeaderFrom, side="value"):
 
 
 class _HoistField(FieldTransform):
-    """The whole as the one field of a struct."""
+    """Wraps the key or value as the only field of a struct."""
 
     @classmethod
     def config_definitions(cls) -> ConfigDefinitions:
@@ -249,7 +249,7 @@ class ReplaceFieldValue(_ReplaceField, side="value"):
 
 
 class _SetSchemaMetadata(FieldTransform):
-    """Another name or version of the schema."""
+    """Sets the name or version of the schema."""
 
     @classmethod
     def config_definitions(cls) -> ConfigDefinitions:
@@ -329,5 +329,5 @@ class ValueToKey(FieldTransform):
 
 def _check_renames(value: Setting) -> str | None:
     assert isinstance(value, tuple)
-    wrong = [each for each in value if len(each.split(":")) != 2]
+    wrong = [pair for pair in value if len(pair.split(":")) != 2]
     return f"'{wrong[0]}' is no pair old:new." if wrong else None

@@ -8,7 +8,7 @@ __all__ = ["parse_path"]
 
 
 def parse_path(text: str) -> list[str]:
-    """The names of a path. A backtick inside quoted names is written with a backslash before a closing position."""
+    """The names of a path. A backslash escapes a backtick of a quoted name that would otherwise close the name."""
     steps: list[str] = []
     position = 0
     while position < len(text):
@@ -25,7 +25,7 @@ def parse_path(text: str) -> list[str]:
 
 
 def _quoted(text: str, start: int) -> tuple[str, int]:
-    """A name in backticks and where the next begins. Only a backtick before a dot or the end closes it."""
+    """A name in backticks, and where the next name begins. Only a backtick before a dot or the end closes a name."""
     name = ""
     position = start
     while True:

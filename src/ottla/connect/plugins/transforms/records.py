@@ -119,7 +119,7 @@ class RegexRouter(ExpressionTransform):
     def changes(self, frame: DataFrame) -> Changes:
         topic = column_or_null(frame, "topic", "string")
         regex = self.settings.text("regex")
-        # What matches as a whole is replaced where the expression finds its first match, which may be only a part.
+        # A name that matches as a whole is replaced at the first match of the expression, which may be only a part.
         replaced = sql.regexp_replace(topic, rf"\A(?:{regex})", self.settings.text("replacement"))
         renamed = sql.when(topic.rlike(whole(regex)), replaced).otherwise(topic)
         return Changes(columns={"topic": Change(column=renamed)})
@@ -163,7 +163,7 @@ class TimestampRouter(ExpressionTransform):
 
 
 def headers_with(frame: DataFrame, added: list[tuple[str, Column]]) -> Column:
-    """The headers of a frame and some more."""
+    """The headers of a frame, followed by the added headers."""
     present = sql.coalesce(column_or_null(frame, "headers", HEADERS_TYPE), sql.array().cast(HEADERS_TYPE))
     more = [sql.struct(sql.lit(name).alias("key"), value.cast("binary").alias("value")) for name, value in added]
     return sql.concat(present, sql.array(*more).cast(HEADERS_TYPE))
@@ -175,7 +175,7 @@ def whole(pattern: str) -> str:
 
 
 def _check_pattern(value: Setting) -> str | None:
-    # Java's and Python's expressions differ in corners; what neither knows is an unbalanced bracket or a lone star.
+    # Java's and Python's expressions differ in details, but both refuse an unbalanced bracket or a lone star.
     try:
         re.compile(str(value))
     except re.error as error:

@@ -1,7 +1,7 @@
 """The base of transforms of the key or the value, most of which rebuild a struct.
 
-`View.parts` are the fields of the old struct; a transform changes, adds and drops some; `struct_of` makes the new
-struct of them, with its schema.
+`View.parts` are the fields of the old struct; a transform changes, adds and drops parts; `struct_of` makes the new
+struct of the parts, with its schema.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """The key or the value that a transform changes. For schemaless values the schema is derived from them."""
+    """The key or the value that a transform changes. For schemaless values the schema is derived from the values."""
 
     column: Column
     schema: schema.Schema
@@ -70,9 +70,9 @@ class View:
 
 
 class FieldTransform(ExpressionTransform):
-    """A transform of the key or of the value; there is a class for each.
+    """A transform of the key or of the value, with one class for keys and one for values.
 
-    `class CastKey(_Cast, side="key")` is such a class, and stands for Kafka's `Cast$Key`.
+    `class CastKey(_Cast, side="key")` stands for Kafka's `Cast$Key`.
     """
 
     side: ClassVar[str] = "value"
@@ -96,13 +96,13 @@ class FieldTransform(ExpressionTransform):
         if self.side not in frame.columns:
             return Changes()
         given = schema.schema_of(frame, self.side)
-        looks = given if given is not None else schema.schema_from_spark(frame.schema[self.side].dataType)
+        view_schema = given if given is not None else schema.schema_from_spark(frame.schema[self.side].dataType)
         replaces = REPLACE_NULL in self.settings and self.settings.flag(REPLACE_NULL)
-        view = View(column=sql.col(self.side), schema=looks, schemaless=given is None, replaces_null=replaces)
-        if self.needs_struct and not looks.is_struct:
+        view = View(column=sql.col(self.side), schema=view_schema, schemaless=given is None, replaces_null=replaces)
+        if self.needs_struct and not view_schema.is_struct:
             return failed_where(
                 view.column.isNotNull() | sql.lit(self.refuses_null),
-                f"{type(self).__name__} needs a struct or a map, but the {self.side} is {looks.type}",
+                f"{type(self).__name__} needs a struct or a map, but the {self.side} is {view_schema.type}",
             )
         changes = self.change(view, frame)
         if self.refuses_null:
@@ -147,7 +147,8 @@ def no_field(name: str) -> Changes:
 def struct_of(view: View, parts: Mapping[str, Part], *, like: schema.Schema | None = None) -> Change:
     """The new struct of parts. Its schema has the attributes of `like`.
 
-    Without `like` it has those of the old schema, but is required and has no default, as in most of Kafka's transforms.
+    Without `like` it has the attributes of the old schema, but is required and has no default, as in most of Kafka's
+    transforms.
     """
     columns = [part.column.alias(name) for name, part in parts.items()]
     fields = tuple(schema.Field(name, part.schema) for name, part in parts.items())

@@ -20,7 +20,7 @@ __all__ = ["TimestampConverterKey", "TimestampConverterValue", "format_utc", "pa
 DAY_MS = 86_400_000
 # Spark counts microseconds in 64 bits.
 MOMENT_MS_MAX = (2**63 - 1) // 1000
-# How many of each unit there are in a second.
+# The number of units in a second.
 UNITS = {"seconds": 1, "milliseconds": 1000, "microseconds": 1_000_000, "nanoseconds": 1_000_000_000}
 TARGETS: Mapping[str, schema.Schema] = {
     "string": schema.Schema(type="string"),
@@ -92,7 +92,7 @@ class _TimestampConverter(FieldTransform):
         return self.rebuilt(view, parts, like=replace(view.schema, default=None), failed=failed)
 
     def _moment(self, column: Column, given: schema.Schema) -> tuple[Column, tuple[Failure, ...]]:
-        """Milliseconds since 1970, and what cannot be read."""
+        """Milliseconds since 1970, and the failures of values that cannot be read."""
         if given.name == schema.TIMESTAMP:
             return sql.unix_millis(column), ()
         if given.name == schema.DATE:
@@ -136,26 +136,25 @@ class TimestampConverterValue(_TimestampConverter, side="value"):
 
 
 def format_utc(timestamp: Column, pattern: str) -> Column:
-    return sql.date_format(sql.to_utc_timestamp(timestamp, sql.current_timezone()), pattern)
+    """The text of a timestamp in UTC.
+
+    `date_format` uses the time zone of the session, in which hours of UTC are missing when summer time begins. The
+    functions of JSON have a setting for the time zone.
+    """
+    document = sql.to_json(sql.struct(timestamp.alias("at")), {"timestampFormat": pattern, "timeZone": "UTC"})
+    return sql.get_json_object(document, "$.at")
 
 
 def parse_utc(text: Column, pattern: str) -> Column:
-    """A timestamp, or null where the text does not fit. A pattern with a zone of its own keeps it."""
-    parsed = sql.try_to_timestamp(text, sql.lit(pattern))
-    letters = _without_quoted(pattern)
-    if any(letter in letters for letter in "XxZzOV"):
-        return parsed
-    return sql.from_utc_timestamp(parsed, sql.current_timezone())
+    """A timestamp, or null where the text does not fit. Text is UTC, unless the pattern has a time zone."""
+    options = {"timestampFormat": pattern, "timeZone": "UTC"}
+    return sql.from_json(sql.to_json(sql.struct(text.alias("at"))), "at timestamp", options).getField("at")
 
 
 def _rescaled(column: Column, given: int, wanted: int) -> Column:
-    """Between units; what is lost is cut off towards zero, as Java does."""
+    """Converts between units. A lost fraction is cut off towards zero, as in Java."""
     if given == wanted:
         return column
     if wanted > given:
         return sql.try_multiply(column, sql.lit(wanted // given).cast("bigint"))
     return sql.call_function("div", column, sql.lit(given // wanted).cast("bigint"))
-
-
-def _without_quoted(pattern: str) -> str:
-    return "".join(pattern.split("'")[::2])

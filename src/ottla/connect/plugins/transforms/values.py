@@ -20,14 +20,14 @@ EPOCH = "1970-01-01"
 
 
 class _InsertField(FieldTransform):
-    """Adds fields with what is known of the record, or with a constant."""
+    """Adds fields with metadata of the record, or with a constant."""
 
     needs_struct = True
 
     @classmethod
     def config_definitions(cls) -> ConfigDefinitions:
         definitions = ConfigDefinitions()
-        for name, what in (
+        for name, subject in (
             ("topic.field", "the topic"),
             ("partition.field", "the partition"),
             ("offset.field", "the offset (sinks only)"),
@@ -38,7 +38,7 @@ class _InsertField(FieldTransform):
                 name,
                 ConfigType.STRING,
                 default=None,
-                documentation=f"The field for {what}. `!` behind the name makes it required, `?` optional.",
+                documentation=f"The field for {subject}. `!` behind the name makes it required, `?` optional.",
             )
         definitions.define("static.value", ConfigType.STRING, default=None, documentation="The constant.")
         return replaces_null(definitions)
@@ -87,7 +87,7 @@ class InsertFieldValue(_InsertField, side="value"):
 
 
 class _MaskField(FieldTransform):
-    """Hides fields: 0, empty text, false, or a replacement. What is null stays null."""
+    """Hides fields: 0, empty text, false, or a replacement. Null stays null."""
 
     needs_struct = True
     refuses_null = True
@@ -127,7 +127,7 @@ class _MaskField(FieldTransform):
         return self.rebuilt(view, parts, like=view.schema, failed=tuple(failed))
 
     def _mask(self, given: schema.Schema, *, schemaless: bool) -> Column | None:
-        """What hides a value of this type; None where nothing does."""
+        """The mask for values of this type; None if the type cannot be masked."""
         data_type = schema.spark_type(given)
         replacement = self.settings.text_or_none("replacement")
         if replacement is not None:
@@ -150,7 +150,7 @@ class _MaskField(FieldTransform):
         if given.type == "map":
             return sql.map_from_arrays(sql.array(), sql.array()).cast(data_type)
         if given.is_struct and schemaless:
-            # A map of Connect that became a struct here: it is emptied by making all of it null.
+            # A map of Connect, which is a struct here: it is emptied by setting all fields to null.
             return sql.struct(
                 *[sql.lit(None).cast(schema.spark_type(field.schema)).alias(field.name) for field in given.fields]
             )

@@ -98,8 +98,8 @@ class Database(ABC):
     def upsert(self, table: TableName, columns: Sequence[str], keys: Sequence[str]) -> str:
         others = [name for name in columns if name not in keys]
         changes = ", ".join(f"{self.quote(name)} = excluded.{self.quote(name)}" for name in others)
-        what = f"DO UPDATE SET {changes}" if others else "DO NOTHING"
-        return f"{self.insert(table, columns)} ON CONFLICT ({', '.join(map(self.quote, keys))}) {what}"
+        action = f"DO UPDATE SET {changes}" if others else "DO NOTHING"
+        return f"{self.insert(table, columns)} ON CONFLICT ({', '.join(map(self.quote, keys))}) {action}"
 
     def insert(self, table: TableName, columns: Sequence[str]) -> str:
         names = ", ".join(self.quote(name) for name in columns)

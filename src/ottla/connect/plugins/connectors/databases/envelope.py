@@ -85,20 +85,25 @@ def columns_of_relations(relations: Sequence[Relation], keys: Sequence[str]) -> 
     `keys` are the columns of the primary key. If the table has changed since, the description's own key is used.
     """
     latest = relations[-1]
-    names = {each.name for each in latest.columns}
+    names = {attribute.name for attribute in latest.columns}
     if not keys or not set(keys) <= names:
-        keys = [each.name for each in latest.columns if each.is_identity and latest.identity != "f"]
-    found: dict[str, Column] = {}
+        keys = [attribute.name for attribute in latest.columns if attribute.is_identity and latest.identity != "f"]
+    merged: dict[str, Column] = {}
     for relation in reversed(relations):
-        for each in relation.columns:
-            is_key = each.name in keys
-            column = column_of_type(each.name, each.type, each.modifier, optional=not is_key, is_key=is_key)
-            known = found.setdefault(each.name, column)
+        for attribute in relation.columns:
+            is_key = attribute.name in keys
+            column = column_of_type(
+                attribute.name, attribute.type, attribute.modifier, optional=not is_key, is_key=is_key
+            )
+            known = merged.setdefault(attribute.name, column)
             if known.schema != column.schema:
-                found[each.name] = Column(
-                    name=each.name, schema=columns.primitive("string", optional=not is_key), is_key=is_key, as_text=True
+                merged[attribute.name] = Column(
+                    name=attribute.name,
+                    schema=columns.primitive("string", optional=not is_key),
+                    is_key=is_key,
+                    as_text=True,
                 )
-    return tuple(found.values())
+    return tuple(merged.values())
 
 
 class Envelopes:
@@ -108,7 +113,7 @@ class Envelopes:
         self._table = table
         self._tombstones = tombstones
         self._version = version
-        self._key_places = [place for place, each in enumerate(table.columns) if each.is_key]
+        self._key_places = [place for place, column in enumerate(table.columns) if column.is_key]
         self._parsers = [text_parser(column.schema) for column in table.columns]
         # The placeholder for an unchanged large value; null would mean that it was removed.
         known: dict[str, Any] = {"string": placeholder, "bytes": placeholder.encode()}
@@ -120,13 +125,13 @@ class Envelopes:
         return len(self._records)
 
     def places(self, relation: Relation) -> list[int | None]:
-        """The index of each of our columns in the rows of a relation."""
-        known = {each.name: place for place, each in enumerate(relation.columns)}
+        """The index of every column of the table in the rows of a relation."""
+        known = {column.name: place for place, column in enumerate(relation.columns)}
         return [known.get(column.name) for column in self._table.columns]
 
     def row(self, values: Sequence[Any], places: Sequence[int | None], *, old: Row | None = None) -> list[Any]:
-        """The text values of a message in our order and types; unchanged values come from `old`."""
-        found: list[Any] = []
+        """The text values of a message in the table's order and types; unchanged values come from `old`."""
+        row: list[Any] = []
         for number, place in enumerate(places):
             value = None if place is None else values[place]
             if value is UNCHANGED:
@@ -134,8 +139,8 @@ class Envelopes:
                 value = known if known is not None else self._placeholders[number]
             elif value is not None and (parser := self._parsers[number]) is not None:
                 value = parser(value)
-            found.append(value)
-        return found
+            row.append(value)
+        return row
 
     def add(self, operation: str, before: Row | None, after: Row | None, at_ms: int, source: tuple[Any, ...]) -> None:
         """Adds a row with Debezium's operation: c, u, d, r, t. `source` is time, transaction, LSN and snapshot."""
@@ -209,6 +214,6 @@ class Envelopes:
 
         nothing = [None] * len(wanted)
         parts = list(zip(*(nothing if row is None else row for row in rows), strict=True))
-        arrays = [arrow_array(part, each.schema) for part, each in zip(parts, wanted, strict=True)]
+        arrays = [arrow_array(part, column.schema) for part, column in zip(parts, wanted, strict=True)]
         mask = pyarrow.array([row is None for row in rows])
-        return pyarrow.StructArray.from_arrays(arrays, [each.name for each in wanted], mask=mask)
+        return pyarrow.StructArray.from_arrays(arrays, [column.name for column in wanted], mask=mask)

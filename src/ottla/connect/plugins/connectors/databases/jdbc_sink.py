@@ -157,5 +157,5 @@ def _schema(frame: DataFrame, column: str) -> Schema | None:
     """The schema of a column, derived from the values if they are schemaless."""
     if column not in frame.columns:
         return None
-    found = schema_of(frame, column)
-    return found if found is not None else schema_from_spark(frame.schema[column].dataType)
+    schema = schema_of(frame, column)
+    return schema if schema is not None else schema_from_spark(frame.schema[column].dataType)

@@ -131,14 +131,14 @@ class JdbcSourceConnector(SourceConnector):
         database = open_database(settings)
         try:
             with database.transaction() as cursor:
-                found = database.tables(
+                tables = database.tables(
                     cursor,
                     schema=settings.text_or_none("schema.pattern"),
                     views="VIEW" in settings.texts("table.types"),
                 )
         finally:
             database.close()
-        return [str(table) for table in found if _is_wanted(table, settings)]
+        return [str(table) for table in tables if _is_wanted(table, settings)]
 
 
 class JdbcReader(SourceReader):
@@ -174,11 +174,11 @@ class JdbcReader(SourceReader):
             query = self._table_query(cursor, partition)
             rows = self._settings.integer("batch.max.rows") or limit.records
             cursor.execute(*query.end(_place(start, self._mode), rows))
-            found = cursor.fetchone()
-        if found is None:
+            row = cursor.fetchone()
+        if row is None:
             self._looked_at[name] = now
             return start
-        return _offset(tuple(found), self._mode)
+        return _offset(tuple(row), self._mode)
 
     def read(
         self, partition: SourcePartition, start: SourceOffset | None, end: SourceOffset
@@ -191,8 +191,8 @@ class JdbcReader(SourceReader):
             statement, values = query.rows(_place(start, self._mode), _place(end, self._mode))
             for rows in self._database.stream(cursor, statement, values):
                 arrays = [
-                    arrow_array(_parsed(some, self._database, each), each.schema)
-                    for some, each in zip(zip(*rows, strict=True), query.columns, strict=True)
+                    arrow_array(_parsed(cells, self._database, column), column.schema)
+                    for cells, column in zip(zip(*rows, strict=True), query.columns, strict=True)
                 ]
                 value = pyarrow.StructArray.from_arrays(arrays, [column.name for column in query.columns])
                 topics = pyarrow.array([topic] * len(rows), pyarrow.string())
@@ -273,5 +273,5 @@ def _place(offset: SourceOffset | None, mode: str) -> Place | None:
 
 def _offset(place: Place, mode: str) -> SourceOffset:
     """The offset as JSON. Values without a JSON type, such as decimals, are text; the database casts it back."""
-    held = [each if each is None or isinstance(each, int | float | str) else str(each) for each in place]
+    held = [value if value is None or isinstance(value, int | float | str) else str(value) for value in place]
     return dict(zip([name for name in (TIMESTAMP, INCREMENTING) if name in mode], held, strict=True))

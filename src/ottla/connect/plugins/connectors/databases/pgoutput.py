@@ -158,18 +158,18 @@ class _Cursor:
         return self._data[self._place - 1]
 
     def unpack(self, form: str) -> tuple[int, ...]:
-        found = struct.unpack_from(form, self._data, self._place)
+        fields = struct.unpack_from(form, self._data, self._place)
         self._place += struct.calcsize(form)
-        return found
+        return fields
 
     def text(self) -> str:
         """A null-terminated text."""
         end = self._place
         while self._data[end]:
             end += 1
-        found = str(self._data[self._place : end], "utf-8")
+        text = str(self._data[self._place : end], "utf-8")
         self._place = end + 1
-        return found
+        return text
 
     def row(self) -> Row:
         (count,) = self.unpack(">H")

@@ -30,7 +30,7 @@ __all__ = ["Ahead", "ReplicationSlot", "lsn_text"]
 # The wait for a slot that is in use: a killed process releases it soon.
 BUSY_SECONDS = 20.0
 PEEK = "pg_logical_slot_peek_binary_changes(%s, %s, %s, 'proto_version', '1', 'publication_names', %s)"
-# The messages B, C, R and T completely; of rows only their table.
+# Complete messages B, C, R and T; of messages of rows only the type and the table.
 LOOK_AHEAD = f"""
 SELECT CASE WHEN get_byte(data, 0) IN (66, 67, 82, 84) THEN data ELSE substr(data, 1, 5) END, length(data) FROM {PEEK}
 """
@@ -67,7 +67,8 @@ class Ahead:
 
     end: int
     tables: dict[TableName, list[Relation]] = field(default_factory=dict)
-    # The transactions in the batch, also without changes of ours; and those that were read before.
+    # The number of transactions in the batch, also of those without captured changes, and the number of transactions
+    # that were read before.
     transactions: int = 0
     skipped: int = 0
 
@@ -135,9 +136,9 @@ class ReplicationSlot:
                     raise ConnectError(
                         f"the publication {self._publication} does not exist (publication.autocreate.mode=disabled)"
                     )
-                what = "ALL TABLES" if mode == "all_tables" else f"TABLE {', '.join(names)}"
-                for_what = f" FOR {what}" if tables else ""
-                cursor.execute(f"CREATE PUBLICATION {quoted}{for_what} WITH (publish_via_partition_root = true)")
+                objects = "ALL TABLES" if mode == "all_tables" else f"TABLE {', '.join(names)}"
+                for_clause = f" FOR {objects}" if tables else ""
+                cursor.execute(f"CREATE PUBLICATION {quoted}{for_clause} WITH (publish_via_partition_root = true)")
                 return
             for_all, by_root = row
             cursor.execute(PARTITIONED, (for_all or mode != "disabled", self._publication, names))
@@ -153,49 +154,51 @@ class ReplicationSlot:
             cursor.execute(
                 "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s", (self._publication,)
             )
-            there = {TableName(*each) for each in cursor.fetchall()}
+            published = {TableName(*columns) for columns in cursor.fetchall()}
             for table, name in zip(tables, names, strict=True):
-                if table not in there:
+                if table not in published:
                     cursor.execute(f"ALTER PUBLICATION {quoted} ADD TABLE {name}")
 
     def writers(self, table: TableName) -> frozenset[str]:
         """The open transactions that have changed a table, or hold a lock to do so."""
         name = self._database.quote_table(table)
         with self._database.transaction() as cursor:
-            return frozenset(each for (each,) in cursor.execute(WRITERS, (name, name, list(WRITING))).fetchall())
+            return frozenset(
+                transaction for (transaction,) in cursor.execute(WRITERS, (name, name, list(WRITING))).fetchall()
+            )
 
     # Reading.
 
     def look_ahead(self, after: int, limit: ReadLimit | None = None, *, upto: int | None = None) -> Ahead:
         """The next batch: as many complete transactions as the limit allows, at least one.
 
-        `upto` is the end of a batch that was planned before, and gives the same batch again.
+        `upto` is the end of a batch that was planned before: the same batch is returned.
 
         The description of a table is constant in a batch, unless a single transaction changes it: a batch ends before a
         transaction with another description of a table.
         """
-        ahead, one = Ahead(end=after), _Transaction()
+        ahead, transaction = Ahead(end=after), _Transaction()
         known: dict[int, Relation] = {}
         size = rows = 0
-        records, most = (limit.records, limit.bytes) if limit is not None else (None, None)
+        records, size_max = (limit.records, limit.bytes) if limit is not None else (None, None)
         for data, length in self._peek(LOOK_AHEAD, None if upto is None else lsn_text(upto), records, ()):
             message = _head(data)
             size += length
             if isinstance(message, Begin):
-                one = _Transaction(skipped=message.commit_lsn < after)
-                ahead.skipped += one.skipped
+                transaction = _Transaction(skipped=message.commit_lsn < after)
+                ahead.skipped += transaction.skipped
             elif isinstance(message, Relation):
                 known[message.id] = message
-                one.relations.append(message)
+                transaction.relations.append(message)
             elif isinstance(message, Change | Truncate):
                 rows += 1
                 for number in (message.relation,) if isinstance(message, Change) else message.relations:
-                    one.touch(known[number])
-            elif isinstance(message, Commit) and not one.skipped:
-                too_much = records is not None and most is not None and (rows > records or size > most)
-                if ahead.transactions and (one.changes_any(ahead) or too_much):
+                    transaction.touch(known[number])
+            elif isinstance(message, Commit) and not transaction.skipped:
+                too_much = records is not None and size_max is not None and (rows > records or size > size_max)
+                if ahead.transactions and (transaction.changes_any(ahead) or too_much):
                     break
-                one.add_to(ahead)
+                transaction.add_to(ahead)
                 ahead.end = message.end_lsn
                 ahead.transactions += 1
         return ahead
@@ -205,17 +208,17 @@ class ReplicationSlot:
         name = f"{table.schema}\x00{table.name}\x00".encode()
         skipped = False
         # A renamed table keeps its OID: its rows count only while it has this name.
-        ours: set[int] = set()
+        oids: set[int] = set()
         for lsn, data in self._peek(READ, lsn_text(end), None, (len(name), name)):
             message = decode(data)
             if isinstance(message, Begin):
                 skipped = message.commit_lsn < after
             elif isinstance(message, Relation):
-                ours.discard(message.id)
+                oids.discard(message.id)
                 if (message.schema, message.name) == table:
-                    ours.add(message.id)
+                    oids.add(message.id)
             touched = _touched(message)
-            if touched is not None and ours.isdisjoint(touched):
+            if touched is not None and oids.isdisjoint(touched):
                 continue
             # Transactions that were read before also contain descriptions of tables.
             if isinstance(message, Relation) or (message is not None and not skipped):
@@ -282,10 +285,10 @@ class _Transaction:
         return False
 
     def add_to(self, ahead: Ahead) -> None:
-        for each in self.touched:
-            relations = ahead.tables.setdefault(TableName(each.schema, each.name), [])
-            if each not in relations:
-                relations.append(each)
+        for relation in self.touched:
+            relations = ahead.tables.setdefault(TableName(relation.schema, relation.name), [])
+            if relation not in relations:
+                relations.append(relation)
 
 
 def _touched(message: Message | None) -> Sequence[int] | None:
@@ -302,7 +305,7 @@ def lsn_text(lsn: int) -> str:
 
 
 def _head(data: bytes) -> Message | None:
-    """A message, of which rows contain only the beginning."""
+    """Decodes a message of a look-ahead, where messages of rows have only their beginning."""
     if data[:1] in (b"I", b"U", b"D"):
         return Change(chr(data[0]), int.from_bytes(data[1:5], "big"), None, False, None)
     return decode(data)

@@ -87,11 +87,11 @@ class Snapshot:
 
     def set_identities(self, tables: Sequence[TableName], wanted: Sequence[str]) -> None:
         """Sets REPLICA IDENTITY by `pattern:FULL` or `pattern:DEFAULT`."""
-        for each in wanted:
-            pattern, _, identity = each.rpartition(":")
+        for rule in wanted:
+            pattern, _, identity = rule.rpartition(":")
             if identity.upper() not in ("FULL", "DEFAULT"):
                 raise ConnectError(
-                    f"replica.identity.autoset.values must be pattern:FULL or pattern:DEFAULT, not {each}"
+                    f"replica.identity.autoset.values must be pattern:FULL or pattern:DEFAULT, not {rule}"
                 )
             for table in tables:
                 if re.fullmatch(pattern, str(table)):

@@ -53,9 +53,9 @@ __all__ = ["PostgresReader", "PostgresSourceConnector"]
 logger = logging.getLogger(__name__)
 
 ROWS_AT_A_TIME = 10_000
-# The interval of looking for new tables.
+# The interval between searches for new tables.
 TABLES_SECONDS = 5.0
-# The slot is advanced when the server's log has grown by so many bytes without a change of ours.
+# The slot is advanced when the server's log has grown by this many bytes without a captured change.
 LET_GO_BYTES = 16 * 1024 * 1024
 # Unlogged tables: their changes are in no log, and no publication accepts them.
 UNLOGGED = """
@@ -111,11 +111,12 @@ class PostgresReader(SourceReader):
         self._is_driver = False
         self._tables: list[TableName] = []
         self._looked_at = -1e9
-        # By table that is not begun: the open transactions that had changed it when it was first seen.
+        # By table whose snapshot waits: the open transactions that had changed the table when it was first seen.
         self._waiting: dict[TableName, frozenset[str]] = {}
         # The tables that were published before this reader created the slot.
         self._in_slot: set[TableName] = set()
-        # In this round: whether the slot is missing, whether a table was reset; and whether all were in the last one.
+        # In this round: whether the slot is missing, and whether the offset of a table was reset. The last flag is True
+        # if the offsets of all tables were reset by the end of the last round.
         self._slot_missing: bool | None = None
         self._forgetting = False
         self._all_forgot = False
@@ -138,7 +139,7 @@ class PostgresReader(SourceReader):
         tables = list(self._tables)
         if set(tables) <= self._streaming:
             # A dropped table may have unread changes.
-            tables += [each for each in self._streaming if each not in set(tables)]
+            tables += [table for table in self._streaming if table not in set(tables)]
         return [{"server": self._server, "table": str(table)} for table in tables]
 
     def latest(self, partition: SourcePartition, start: SourceOffset | None, limit: ReadLimit) -> SourceOffset | None:
@@ -152,7 +153,7 @@ class PostgresReader(SourceReader):
             return self._next_portion(table, start, limit)
         is_new = table not in self._streaming
         self._streaming.add(table)
-        # Other tables may be ahead of this one.
+        # Other tables may be ahead of this table.
         self._position = max(self._position, _lsn(start))
         if is_new or not self._begun <= self._streaming or self._settings.text("snapshot.mode") == "initial_only":
             # Changes begin when the snapshots of all begun tables are complete.
@@ -234,7 +235,7 @@ class PostgresReader(SourceReader):
         if len(records):
             yield records.take()
 
-    # In both.
+    # In the driver and in the executors.
 
     def _captured(self, table: TableName, relations: Sequence[Relation] | None = None) -> CapturedTable:
         columns: Sequence[Column] = table_columns(self._database, table)
@@ -264,9 +265,9 @@ class PostgresReader(SourceReader):
         if time.monotonic() < self._looked_at + TABLES_SECONDS:
             return
         with self._database.transaction() as cursor:
-            found = self._database.tables(cursor, schema=None, views=False)
+            tables = self._database.tables(cursor, schema=None, views=False)
             unlogged = {TableName(*row) for row in cursor.execute(UNLOGGED).fetchall()}
-        wanted = [table for table in found if _is_wanted(table, self._settings) and table not in unlogged]
+        wanted = [table for table in tables if _is_wanted(table, self._settings) and table not in unlogged]
         if wanted != self._tables:
             self._slot.publish(wanted, mode=self._settings.text("publication.autocreate.mode"))
             self._snapshot.set_identities(wanted, self._settings.texts("replica.identity.autoset.values"))
@@ -303,7 +304,7 @@ class PostgresReader(SourceReader):
     def _restarted_snapshot(self, start: SourceOffset | None) -> SourceOffset | None:
         """Resets the offset of a table before a new slot is created.
 
-        In the other order a crash between the two would leave tables that seem to be read up to the new slot.
+        In the reverse order, a crash between the two steps would leave tables that seem to be read up to the new slot.
         """
         if start is None or start == SNAPSHOT_AGAIN:
             return start
@@ -358,7 +359,7 @@ class PostgresReader(SourceReader):
             ahead = self._ahead = self._slot.look_ahead(self._position, limit)
             # The snapshot contains changes from before its read.
             known = self._begun | self._streaming
-            ahead.tables = {name: found for name, found in ahead.tables.items() if name in known}
+            ahead.tables = {name: relations for name, relations in ahead.tables.items() if name in known}
             if ahead.transactions and not ahead.tables:
                 self._position = ahead.end
                 self._slot.advance(ahead.end)
@@ -368,10 +369,10 @@ class PostgresReader(SourceReader):
         return self._ahead
 
     def _let_go(self, flushed: int) -> None:
-        """Advances the slot over a log without changes of ours, so that the server does not keep it.
+        """Advances the slot over a log without captured changes, so that the server does not keep that log.
 
         The end of the log may be inside a commit, which would be lost. So a marker is written to the log, and the slot
-        advances to it when the log has reached it and still has no change of ours.
+        advances to the marker when the log has reached it and still has no captured change.
         """
         if self._mark is not None and flushed >= self._mark:
             self._position = max(self._position, self._mark)

@@ -33,7 +33,7 @@ PRIMITIVES = {
 }
 NUMERIC, DATES, TIMES, TIMESTAMP_TYPES = 1700, 1082, 1083, (1114, 1184)
 PRECISION_MAX = 38
-# The times for those before the year 1 and after 9999, which Python does not have; in range in every time zone.
+# The replacements of times before the year 1 and after 9999, which Python does not have; in range in every time zone.
 BOUNDS: Mapping[str, tuple[str, str]] = {
     DATE: ("0001-01-01", "9999-12-31"),
     TIMESTAMP: ("0001-01-02 00:00:00", "9999-12-31 00:00:00"),
@@ -82,10 +82,10 @@ def _schema(oid: int, modifier: int, *, optional: bool) -> Schema | None:
 
 def _moment(text: str) -> datetime.datetime:
     try:
-        found = datetime.datetime.fromisoformat(text)
+        moment = datetime.datetime.fromisoformat(text)
     except ValueError:
-        found = datetime.datetime.fromisoformat(_bound(text, TIMESTAMP))
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+        moment = datetime.datetime.fromisoformat(_bound(text, TIMESTAMP))
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _date(text: str) -> datetime.date:

@@ -87,12 +87,14 @@ class PostgreSQL(Database):
 
     @classmethod
     def from_url(cls, url: str, *, user: str | None, password: str | None, time_zone: str) -> PostgreSQL:
-        rest = url.removeprefix("jdbc:postgresql:")
-        parsed = urllib.parse.urlsplit(rest if rest.startswith("//") else f"///{rest}")
-        asked = {name: values[-1] for name, values in urllib.parse.parse_qs(parsed.query).items()}
-        user, password = user or asked.pop("user", None), password or asked.pop("password", None)
-        schema = asked.pop("currentSchema", None)
-        known = {name: asked[name] for name in ("sslmode", "sslrootcert", "sslcert", "sslkey", "host") if name in asked}
+        address = url.removeprefix("jdbc:postgresql:")
+        parsed = urllib.parse.urlsplit(address if address.startswith("//") else f"///{address}")
+        options = {name: values[-1] for name, values in urllib.parse.parse_qs(parsed.query).items()}
+        user, password = user or options.pop("user", None), password or options.pop("password", None)
+        schema = options.pop("currentSchema", None)
+        known = {
+            name: options[name] for name in ("sslmode", "sslrootcert", "sslcert", "sslkey", "host") if name in options
+        }
         parameters = postgres_parameters(
             user=user, password=password, time_zone=time_zone, dbname=urllib.parse.unquote(parsed.path.lstrip("/")),
             port=str(parsed.port or ""), **{"host": parsed.hostname or "", **known},
@@ -126,8 +128,8 @@ class PostgreSQL(Database):
         rows = cursor.connection.cursor("ottla_rows")
         try:
             rows.execute(query, values or None)
-            while some := rows.fetchmany(ROWS_AT_A_TIME):
-                yield some
+            while portion := rows.fetchmany(ROWS_AT_A_TIME):
+                yield portion
         except BaseException:
             # The server closes the cursor with the connection, which may be lost already.
             cursor.connection.close()
@@ -154,12 +156,12 @@ class PostgreSQL(Database):
 
     def query_columns(self, cursor: Any, query: str) -> list[Column]:
         described = cursor.execute(f"SELECT * FROM ({query}) AS q LIMIT 0").description
-        found = []
-        for each in described:
-            precision = each.precision
-            modifier = -1 if precision is None else numeric_modifier(precision, each.scale or 0)
-            found.append(column_of_type(each.name, each.type_code, modifier, optional=True))
-        return found
+        columns = []
+        for column in described:
+            precision = column.precision
+            modifier = -1 if precision is None else numeric_modifier(precision, column.scale or 0)
+            columns.append(column_of_type(column.name, column.type_code, modifier, optional=True))
+        return columns
 
     def escaped(self, query: str) -> str:
         return query.replace("%", "%%")

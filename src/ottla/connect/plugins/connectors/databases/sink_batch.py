@@ -140,14 +140,14 @@ class _Rows:
 
     def _fields(self, values: Any, schema: Schema, names: Sequence[str] | None) -> list[TargetColumn]:
         """The fields of these names; None means all. With no names the row consists of its key."""
-        found = []
+        columns = []
         parts = dict(zip([field.name for field in schema.fields], values.flatten(), strict=True))
         for name in parts if names is None else names:
             described = schema.field(name)
             if described is None:
                 raise ConnectError(f"pk.fields names {name}, which the records do not have")
-            found.append(self._target(name, described, parts[name]))
-        return found
+            columns.append(self._target(name, described, parts[name]))
+        return columns
 
     def _target(self, name: str, schema: Schema, values: Any) -> TargetColumn:
         if schema.type == "variant":

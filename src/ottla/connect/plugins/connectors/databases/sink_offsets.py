@@ -38,13 +38,13 @@ class SinkOffsets:
 
     def is_written(self, cursor: Any, ranges: Sequence[OffsetRange]) -> bool:
         """True if the ranges are in the target already. Locks the offsets until the end of the transaction."""
-        for one in sorted(ranges):
-            self._database.lock(cursor, f"ottla:{self._quoted}:{self._connector}:{one.topic}:{one.partition}")
+        for piece in sorted(ranges):
+            self._database.lock(cursor, f"ottla:{self._quoted}:{self._connector}:{piece.topic}:{piece.partition}")
         stored = self.all(cursor)
-        there = [stored.get((one.topic, one.partition), -1) for one in ranges]
-        if all(next_offset >= one.end for next_offset, one in zip(there, ranges, strict=True)):
+        next_offsets = [stored.get((piece.topic, piece.partition), -1) for piece in ranges]
+        if all(next_offset >= piece.end for next_offset, piece in zip(next_offsets, ranges, strict=True)):
             return True
-        if any(next_offset > one.start for next_offset, one in zip(there, ranges, strict=True)):
+        if any(next_offset > piece.start for next_offset, piece in zip(next_offsets, ranges, strict=True)):
             raise RetriableError("another worker has written a part of this batch; the task reads its offsets again")
         return False
 

@@ -45,7 +45,7 @@ class SinkTable:
         self._known: set[str] | None = None
         self._keys: list[str] = []
         self._fields: list[str] = []
-        # With upserts the last row of each key; otherwise all in order. Key, and the row or None for a delete.
+        # With upserts the last row of each key; otherwise all rows in order. The row of a delete is None.
         self._last: dict[Row, Row | None] = {}
         self._ordered: list[tuple[Row, Row | None]] = []
 
@@ -133,10 +133,10 @@ class SinkTable:
             fields = [field for field in fields if not (self._ignores_empty and field.is_empty)]
             self._create(keys, fields)
         assert self._known is not None
-        missing = [each for each in (*keys, *fields) if each.name not in self._known]
+        missing = [column for column in (*keys, *fields) if column.name not in self._known]
         if self._ignores_empty:
             fields = [field for field in fields if field.name in self._known or not field.is_empty]
-            missing = [each for each in missing if not each.is_empty]
+            missing = [column for column in missing if not column.is_empty]
         if missing:
             self._add(missing)
         return list(fields)
@@ -156,16 +156,16 @@ class SinkTable:
 
     def _add(self, missing: Sequence[TargetColumn]) -> None:
         if not self._settings["auto.evolve"]:
-            names = ", ".join(each.name for each in missing)
+            names = ", ".join(column.name for column in missing)
             raise ConnectError(f"Table {self._table} has no column {names}, and auto.evolve is false.")
         self._database.lock(self._cursor, f"ottla:{self._quoted}")
         self._known = None
         self._exists()
-        for each in missing:
+        for column in missing:
             assert self._known is not None
-            if each.name not in self._known:
-                self._cursor.execute(f"ALTER TABLE {self._quoted} ADD COLUMN {self._definition(each)}")
-                self._known.add(each.name)
+            if column.name not in self._known:
+                self._cursor.execute(f"ALTER TABLE {self._quoted} ADD COLUMN {self._definition(column)}")
+                self._known.add(column.name)
 
     def _definition(self, column: TargetColumn, *, is_key: bool = False) -> str:
         return f"{self._database.quote(column.name)} {self._database.sql_type(column.schema, is_key=is_key)}"

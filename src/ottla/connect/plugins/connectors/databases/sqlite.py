@@ -68,8 +68,8 @@ class SQLite(Database):
 
     def stream(self, cursor: Any, query: str, values: Sequence[Any]) -> Iterator[Sequence[Sequence[Any]]]:
         cursor.execute(query, tuple(values))
-        while some := cursor.fetchmany(ROWS_AT_A_TIME):
-            yield some
+        while portion := cursor.fetchmany(ROWS_AT_A_TIME):
+            yield portion
 
     def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -91,13 +91,13 @@ class SQLite(Database):
     def query_columns(self, cursor: Any, query: str) -> list[Column]:
         cursor.execute(f"SELECT * FROM ({query}) LIMIT 1")
         row = cursor.fetchone()
-        names = [each[0] for each in cursor.description]
+        names = [description[0] for description in cursor.description]
         kinds = {int: "int64", float: "double", bytes: "bytes"}
-        found = []
+        described = []
         for place, name in enumerate(names):
             kind = kinds.get(type(row[place]), "string") if row is not None else "string"
-            found.append(Column(name=name, schema=columns.primitive(kind)))
-        return found
+            described.append(Column(name=name, schema=columns.primitive(kind)))
+        return described
 
     def before_now(self, delay_ms: int) -> str:
         """In whole seconds, the resolution of CURRENT_TIMESTAMP: more rows of the present second may still come."""

@@ -40,14 +40,14 @@ class TableQuery:
     def order(self) -> list[str]:
         """The expressions of a position."""
         quote = self.database.quote
-        found = []
+        expressions = []
         if len(self.timestamps) == 1:
-            found.append(quote(self.timestamps[0]))
+            expressions.append(quote(self.timestamps[0]))
         elif self.timestamps:
-            found.append(f"COALESCE({', '.join(map(quote, self.timestamps))})")
+            expressions.append(f"COALESCE({', '.join(map(quote, self.timestamps))})")
         if self.incrementing is not None:
-            found.append(quote(self.incrementing))
-        return found
+            expressions.append(quote(self.incrementing))
+        return expressions
 
     def rows(self, start: Place | None, end: Place | None) -> tuple[str, list[Any]]:
         """All columns of the rows between two positions."""
@@ -66,7 +66,7 @@ class TableQuery:
             conditions.append(f"{order[0]} < {self.database.before_now(self.delay_ms)}")
         names = [f"k{place}" for place in range(len(order))]
         inner = self._statement(
-            ", ".join(f"{each} AS {name}" for each, name in zip(order, names, strict=True)),
+            ", ".join(f"{expression} AS {name}" for expression, name in zip(order, names, strict=True)),
             conditions or [f"{order[0]} IS NOT NULL"],
             order=", ".join(order),
         )
