@@ -11,7 +11,7 @@ from importlib.util import find_spec
 
 __all__ = ["ChildService", "missing_of"]
 
-# The cluster is gone by then: a service cannot do anything orderly that takes longer.
+# The cluster has stopped by then, so an orderly stop of a service has no reason to take longer.
 _STOP_SECONDS_MAX = 2.0
 
 
@@ -22,7 +22,7 @@ class ChildService:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, arguments: Sequence[str]) -> None:
-        """`arguments` are those of the command `ottla`."""
+        """`arguments` are the arguments of the command `ottla`."""
         command = [sys.executable, "-m", "ottla.cli.main", *arguments]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, env={**os.environ, "OTTLA_LIFELINE": "stdin"})
 
@@ -42,7 +42,7 @@ class ChildService:
 
 
 def missing_of(modules: Sequence[str]) -> list[str]:
-    """Those that are not installed: services are extras of the package."""
+    """The modules that are not installed. The services are extras of the package."""
     return [name for name in modules if not _is_installed(name)]
 
 
@@ -50,5 +50,5 @@ def _is_installed(module: str) -> bool:
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:
-        # The package that the module is in.
+        # The package of the module is missing.
         return False

@@ -10,7 +10,7 @@ __all__ = ["ConsoleChild", "missing_libraries"]
 
 
 def missing_libraries() -> list[str]:
-    """What the console needs and is not installed."""
+    """The libraries of the console that are not installed."""
     return missing_of(["aiohttp"])
 
 

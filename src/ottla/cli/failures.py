@@ -49,10 +49,10 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 def sentence_of(error: BaseException) -> str:
     """One or two sentences: what is wrong, and what to do."""
     if isinstance(error, KafkaError):
-        what = _ended(error.message or error.code.message)
+        sentence = _ended(error.message or error.code.message)
         # The error code is added only where the sentence alone cannot be looked up in Kafka's documentation.
         name = "" if error.code == ErrorCode.NONE else f" ({error.code.name})"
-        return " ".join(part for part in (f"{what[:-1]}{name}.", _NEXT.get(error.code)) if part)
+        return " ".join(part for part in (f"{sentence[:-1]}{name}.", _NEXT.get(error.code)) if part)
     if isinstance(error, Failure | ClientError):
         return _ended(str(error))
     if isinstance(error, OSError):

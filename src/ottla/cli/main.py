@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 
 __all__ = ["main"]
 
-# More than modules and state of a small node. A start creates almost no garbage: some 300 objects, with any number of
-# partitions.
+# More objects than the modules and state of a small node. A start creates almost no garbage: some 300 objects, with any
+# number of partitions.
 LOADING_GC_THRESHOLD = 500_000
 
 

@@ -1,4 +1,4 @@
-"""Properties files of mirrors, for commands that look at their flows."""
+"""Properties files of mirrors, for commands that show their flows."""
 
 from __future__ import annotations
 

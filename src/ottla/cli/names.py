@@ -37,8 +37,8 @@ class _ClusterName(click.types.StringParamType):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         cut = incomplete.rfind(self._separator) + 1 if self._separator else 0
         before, begun = incomplete[:cut], incomplete[cut:]
-        given = ctx.params.get(param.name or "")
-        already = given if isinstance(given, tuple) else ()
+        value = ctx.params.get(param.name or "")
+        already = value if isinstance(value, tuple) else ()
         return [
             CompletionItem(before + name)
             for name in sorted(_ask(ctx, self._find))

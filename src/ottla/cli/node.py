@@ -19,7 +19,7 @@ __all__ = ["fail", "keep_files_private", "node", "run_node"]
 
 logger = logging.getLogger("ottla.cli.node")
 
-# What a node writes has no permissions for users outside of its group.
+# Files of a node have no permissions for users outside its group.
 _OTHERS = 0o007
 
 

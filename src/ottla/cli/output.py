@@ -88,7 +88,7 @@ class Output:
         print("\n".join(line.rstrip() for line in capture.get().splitlines()))
 
     def say_none(self, text: str) -> None:
-        """Says that there is nothing to list: in a pipe on standard error, so that programs see no such line."""
+        """Prints that the list is empty. In a pipe the line goes to standard error, so that programs do not read it."""
         if not self.as_json:
             print(text, file=sys.stdout if sys.stdout.isatty() else sys.stderr)
 
@@ -96,16 +96,16 @@ class Output:
         """Whether a line of this width fits the terminal; in a pipe every line fits."""
         return not sys.stdout.isatty() or width <= os.get_terminal_size(sys.stdout.fileno()).columns
 
-    def complain(self, what: str, error: KafkaError | Exception) -> None:
+    def complain(self, name: str, error: KafkaError | Exception) -> None:
         """Reports the failure of one of several items on standard error; the exit code becomes 1."""
         from ottla.cli.failures import sentence_of
 
         self.failed = True
-        said = sentence_of(error)
-        say_wrong(said if what in said else f"{what}: {said}")
+        sentence = sentence_of(error)
+        say_wrong(sentence if name in sentence else f"{name}: {sentence}")
 
     @contextmanager
-    def progress(self, what: str, total: int | None) -> Iterator[Any]:
+    def progress(self, label: str, total: int | None) -> Iterator[Any]:
         """A bar on standard error while something long runs; yields `advance(steps)`. Nothing in a pipe."""
         if self.as_json or not sys.stderr.isatty():
             yield lambda _steps=1: None
@@ -114,7 +114,7 @@ class Output:
         from rich.progress import Progress
 
         with Progress(console=Console(stderr=True), transient=True) as progress:
-            task = progress.add_task(what, total=total)
+            task = progress.add_task(label, total=total)
             yield lambda steps=1: progress.advance(task, steps)
 
     @property
@@ -133,9 +133,9 @@ def say_wrong(sentence: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def counted(count: int, what: str) -> str:
+def counted(count: int, noun: str) -> str:
     """`1 partition`, `2 partitions`."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def numbers(values: Iterable[int]) -> str:

@@ -8,7 +8,7 @@ __all__ = ["RegistryChild", "missing_libraries"]
 
 
 def missing_libraries() -> list[str]:
-    """What the registry needs and is not installed."""
+    """The libraries of the registry that are not installed."""
     return missing_of(["aiohttp", "fastavro", "google.protobuf", "proto_schema_parser", "jsonschema_rs"])
 
 
@@ -25,7 +25,7 @@ class RegistryChild:
 
     @property
     def url(self) -> str | None:
-        """Its address; None if the operating system chose the port."""
+        """The URL of the registry; None if the operating system chose the port."""
         return f"http://127.0.0.1:{self._port}" if self._port else None
 
     def stop(self) -> None:

@@ -59,7 +59,7 @@ class Session:
     def __init__(self, settings: ClientSettings, output: Output, *, is_told_where: bool = True) -> None:
         self.settings = settings
         self.output = output
-        # Whether the command line names the cluster: then bootstrap.servers of the properties file is ignored.
+        # True if the command line names the cluster: then bootstrap.servers of the properties file is ignored.
         self.is_told_where = is_told_where
         # The properties of --command-config, for keys that only this command understands, and the name of the file.
         self.properties: dict[str, str] = {}
@@ -68,9 +68,9 @@ class Session:
     def take(self, properties: Mapping[str, str]) -> dict[str, str]:
         """Adds a Java client's properties and applies those about the connection; returns all properties so far."""
         self.properties |= properties
-        where = properties.get("bootstrap.servers")
-        if where is not None and not self.is_told_where:
-            servers = parse_bootstrap(where, option="bootstrap.servers")
+        address = properties.get("bootstrap.servers")
+        if address is not None and not self.is_told_where:
+            servers = parse_bootstrap(address, option="bootstrap.servers")
             self.settings = replace(self.settings, bootstrap_servers=servers)
         self.settings = settings_from_properties(self.settings, properties)
         return self.properties
@@ -108,8 +108,8 @@ def stop_signals() -> list[int]:
 async def pause(seconds: float, stopped: list[int]) -> None:
     """Waits, at most until one of `stop_signals` has come."""
     end = time.monotonic() + seconds
-    while not stopped and (left := end - time.monotonic()) > 0:
-        await asyncio.sleep(min(left, 0.2))
+    while not stopped and (remaining := end - time.monotonic()) > 0:
+        await asyncio.sleep(min(remaining, 0.2))
 
 
 def cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -163,13 +163,13 @@ def cluster_options_with(
             older: str | None,
             as_json: bool,
             timeout_ms: int,
-            **rest: Any,
+            **options: Any,
         ) -> Any:
             if command_config is not None and older is not None:
                 raise click.UsageError("--command-config and its older names exclude each other.")
             path = command_config or older
             session = make_session(bootstrap, path, profile, as_json=as_json, timeout_ms=timeout_ms)
-            return function(session, **rest)
+            return function(session, **options)
 
         return wrapper
 
@@ -186,7 +186,7 @@ def controller_options(function: Callable[..., Any]) -> Callable[..., Any]:
         help="Addresses of controllers instead, separated by commas.",
     )
     @functools.wraps(function)
-    def wrapper(session: Session, controllers: str | None, **rest: Any) -> Any:
+    def wrapper(session: Session, controllers: str | None, **options: Any) -> Any:
         if controllers is not None:
             if is_explicit("bootstrap"):
                 raise click.UsageError("--bootstrap-server and --bootstrap-controller exclude each other.")
@@ -195,7 +195,7 @@ def controller_options(function: Callable[..., Any]) -> Callable[..., Any]:
                 bootstrap_servers=parse_bootstrap(controllers, option="--bootstrap-controller"),
                 are_controllers=True,
             )
-        return function(session, **rest)
+        return function(session, **options)
 
     return cluster_options(wrapper)
 
@@ -215,8 +215,8 @@ def make_session(
         request_timeout_ms=min(30_000, timeout_ms),
     )
     session = Session(settings, Output(as_json=as_json), is_told_where=bootstrap is not None)
-    given = _profile_properties(profile, is_wanted=bootstrap is None and properties_file is None)
-    session.take(without_references(given, "the profile"))
+    properties = _profile_properties(profile, is_wanted=bootstrap is None and properties_file is None)
+    session.take(without_references(properties, "the profile"))
     if properties_file is not None:
         session.properties_file = properties_file
         session.take(without_references(read_properties(properties_file), properties_file))
@@ -246,7 +246,7 @@ def read_properties(path: str) -> dict[str, str]:
         return parse_properties(decode_properties(file.read()))
 
 
-def without_references(properties: dict[str, str], where: str) -> dict[str, str]:
+def without_references(properties: dict[str, str], origin: str) -> dict[str, str]:
     """A user's own file may refer to secrets: `${file:PATH:KEY}`, `${env:NAME}`."""
     if not any("${" in text for text in properties.values()):
         return properties
@@ -256,11 +256,11 @@ def without_references(properties: dict[str, str], where: str) -> dict[str, str]
     try:
         return resolve_own_file(properties).properties
     except ReferenceFailed as error:
-        raise Failure(f"{where}: {error}") from None
+        raise Failure(f"{origin}: {error}") from None
 
 
 def parsed_file(path: str, parse: Callable[[str], T]) -> T:
-    """The content of a file. A file that makes no sense is a failure, and not a wrong command line."""
+    """The parsed content of a file. An invalid file is a failure of the command, not an invalid command line."""
     with open(path, encoding="utf-8") as file:
         try:
             return parse(file.read())
@@ -280,7 +280,7 @@ def json_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def registry_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`--registry`, for commands that can do without one."""
+    """`--registry`, for commands that work without a registry."""
     return click.option(
         "--registry", envvar="OTTLA_REGISTRY", metavar="URL", help="The Schema Registry, for formats with schemas."
     )(function)

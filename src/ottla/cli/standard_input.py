@@ -34,19 +34,20 @@ async def lines_of(stream: TextIO) -> AsyncIterator[list[bytes]]:
         yield stream.read().encode().splitlines()
         return
     chunks = _Chunks(descriptor)
-    rest = bytearray()
+    partial = bytearray()
     while chunk := await chunks.next():
-        rest += chunk
+        partial += chunk
         if b"\n" not in chunk and b"\r" not in chunk:
             # A line of any length costs no more than its bytes.
             continue
-        whole = bytes(rest).splitlines(keepends=True)
+        whole = bytes(partial).splitlines(keepends=True)
         # The next chunk may continue the last line, or complete a `\r` to `\r\n`.
-        rest = bytearray() if whole[-1].endswith(b"\n") else bytearray(whole.pop())
+        partial = bytearray() if whole[-1].endswith(b"\n") else bytearray(whole.pop())
         if whole:
             yield [line.rstrip(b"\r\n") for line in whole]
-    if rest:
-        yield [bytes(rest).removesuffix(b"\r")]
+    if partial:
+        # A carriage return at the end of a chunk ends a line of its own if no line feed followed.
+        yield bytes(partial).splitlines()
 
 
 async def content_of(stream: TextIO) -> bytes:

@@ -31,7 +31,7 @@ class StartOption(NamedTuple):
 
 
 def read_options(command: str, words: Sequence[str]) -> dict[str, Any] | None:
-    """The values of all options. None for a line that is not plainly valid, which click explains."""
+    """The values of all options. None for a line that is not plainly valid: click handles and explains it."""
     options = {option.flag: option for option in START_OPTIONS[command]}
     values: dict[str, Any] = {
         option.name: [] if option.is_repeated else False if option.convert is None else option.default

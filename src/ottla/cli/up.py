@@ -89,7 +89,7 @@ What clients trust is {data}/ca.pem. Data is kept in {data}. Ctrl-C stops the cl
 
 METRICS_KEY = "ottla.metrics.listener"
 
-# Listening there is listening on all addresses of the machine.
+# Addresses that stand for all addresses of the machine.
 _WILDCARDS = ("0.0.0.0", "::")
 
 WRONG_USAGE = 2
@@ -102,7 +102,7 @@ class _Plan(NamedTuple):
     port: int
     data: str
     host: str
-    # The host that clients are told.
+    # The advertised host.
     advertised: str
     settings: Mapping[str, str]
     is_insecure: bool
@@ -193,7 +193,7 @@ def _up(plan: _Plan) -> int:
 
 
 def _check_secured(plan: _Plan) -> str | None:
-    """A cluster stays what it was at its first start: its users and rights are in its metadata."""
+    """An error if the cluster was formatted with another security: its users and ACLs are in its metadata."""
     if is_secured(plan.data) and not plan.is_secure:
         return f"The cluster in {plan.data} is secured: add --secure, or use another directory with --data."
     if plan.is_secure and not is_secured(plan.data) and os.path.exists(node_directory(plan.data, 1)):
@@ -202,7 +202,7 @@ def _check_secured(plan: _Plan) -> str | None:
 
 
 def _credentials(plan: _Plan) -> list[Message]:
-    """Those of the first user of a secured cluster."""
+    """The credentials of the first user of a secured cluster."""
     if not plan.is_secure:
         return []
     from ottla.metadata.first_credentials import parse_credential
@@ -286,8 +286,10 @@ def _check_exposure(configs: list[BrokerConfig], plan: _Plan) -> int | None:
     exposed = exposed_listeners(configs)
     if not exposed:
         return None
-    where = ", ".join(map(str, exposed))
-    danger = f"{where}: everyone who reaches this address can read, change and delete everything, without a password."
+    addresses = ", ".join(map(str, exposed))
+    danger = (
+        f"{addresses}: everyone who reaches this address can read, change and delete everything, without a password."
+    )
     from ottla.cli.output import say_wrong
 
     if not plan.is_insecure:
@@ -307,7 +309,7 @@ def _controllers_so_far(data: str) -> int:
 
 
 def _on_ready(plan: _Plan, addresses: list[str], *, metrics_urls: list[str]) -> None:
-    """Prints the ready line, and starts the Schema Registry and the console if they were asked for."""
+    """Prints the ready line, and starts the Schema Registry and the console if they are enabled."""
     say_ready(plan, addresses, metrics_urls=metrics_urls)
     command_config = os.path.join(plan.data, "client.properties") if plan.is_secure else None
     if plan.registry is not None:

@@ -43,11 +43,11 @@ class VerbGroup(click.Group):
         if position < len(args) and args[position] in self.commands:
             args = [args[position], *args[:position], *args[position + 1 :]]
         if args and args[0] not in self.commands and not {"-h", "--help"}.intersection(args[:1]):
-            given = [word for word in args if word in flags]
-            if len({flags[word] for word in given}) > 1:
-                raise click.UsageError(f"{' and '.join(given)} exclude each other.", ctx)
-            if given:
-                args = [flags[given[0]], *[word for word in args if word not in given]]
+            chosen = [word for word in args if word in flags]
+            if len({flags[word] for word in chosen}) > 1:
+                raise click.UsageError(f"{' and '.join(chosen)} exclude each other.", ctx)
+            if chosen:
+                args = [flags[chosen[0]], *[word for word in args if word not in chosen]]
             elif self.default is not None:
                 args = [self.default, *args]
         return super().parse_args(ctx, args)

@@ -1,4 +1,4 @@
-"""The words of `ottla acls`: which rules a role needs, and what makes no sense together."""
+"""The words of `ottla acls`: the rules of a role, and combinations that are refused."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ LITERAL = PatternType.LITERAL
 
 
 def operations(resources: list[Resource], access: Access) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    by_type: dict[str, list[str]] = {}
     for rule in rules(resources, LITERAL, access, ALICE):
-        found.setdefault(rule.resource_type.name, []).append(rule.operation.name)
-    return found
+        by_type.setdefault(rule.resource_type.name, []).append(rule.operation.name)
+    return by_type
 
 
 def test_roles() -> None:
@@ -35,14 +35,14 @@ def test_roles() -> None:
 
 def test_every_principal_and_host() -> None:
     subjects = Subjects(allowed=("User:a", "User:b"), denied=("User:c",), denied_hosts=("10.0.0.1", "10.0.0.2"))
-    found = rules([TOPIC], PatternType.PREFIXED, Access((Operation.READ,)), subjects)
-    assert [(rule.permission, rule.principal, rule.host) for rule in found] == [
+    entries = rules([TOPIC], PatternType.PREFIXED, Access((Operation.READ,)), subjects)
+    assert [(rule.permission, rule.principal, rule.host) for rule in entries] == [
         (Permission.ALLOW, "User:a", "*"),
         (Permission.ALLOW, "User:b", "*"),
         (Permission.DENY, "User:c", "10.0.0.1"),
         (Permission.DENY, "User:c", "10.0.0.2"),
     ]
-    assert {rule.pattern_type for rule in found} == {PatternType.PREFIXED}
+    assert {rule.pattern_type for rule in entries} == {PatternType.PREFIXED}
 
 
 def test_a_removal_is_of_a_resource_or_of_the_same_rules() -> None:

@@ -31,14 +31,14 @@ from ottla.model.ids import Uuid
 
 def all_commands() -> dict[str, click.Command]:
     """Every command and every verb, by its words."""
-    found: dict[str, click.Command] = {}
+    commands: dict[str, click.Command] = {}
     for name in COMMANDS:
         command = root.get_command(click.Context(root), name)
         assert command is not None
-        found[name] = command
+        commands[name] = command
         if isinstance(command, click.Group):
-            found |= {f"{name} {verb}": inner for verb, inner in command.commands.items()}
-    return found
+            commands |= {f"{name} {verb}": inner for verb, inner in command.commands.items()}
+    return commands
 
 
 ALL_COMMANDS = all_commands()
@@ -87,12 +87,12 @@ def command_lines(example: str) -> list[list[str]]:
             lines.append([])
         else:
             lines[-1].append(word)
-    found = []
+    invocations = []
     for words in lines:
         end = next((number for number, word in enumerate(words) if word in ("<", ">")), len(words))
         if words[0] == "ottla":
-            found.append(words[1:end])
-    return found
+            invocations.append(words[1:end])
+    return invocations
 
 
 EXAMPLE_LINES = [
@@ -279,8 +279,8 @@ def test_filters_of_partitions(flag: str, expected: list[int]) -> None:
             partition(3, 9, (1, 2, 3)),
         ),
     )
-    found = wanted_partitions(topic, Filters(**{flag: True}), min_isr=2, live={1, 2, 3})
-    assert [one.partition for one in found] == expected
+    partitions = wanted_partitions(topic, Filters(**{flag: True}), min_isr=2, live={1, 2, 3})
+    assert [described.partition for described in partitions] == expected
 
 
 def test_the_page_of_commands_is_up_to_date() -> None:
@@ -290,7 +290,7 @@ def test_the_page_of_commands_is_up_to_date() -> None:
 
 
 def _by_click(words: list[str], monkeypatch: pytest.MonkeyPatch) -> dict[str, object] | None:
-    """What click makes of a line of `up` or `node`; None if it refuses the line."""
+    """How click parses a line of `up` or `node`; None if click refuses the line."""
     seen: list[dict[str, object]] = []
     monkeypatch.setattr("ottla.cli.commands.run.start", lambda _, values: seen.append(values))
     return seen[0] if run(words) == 0 and seen else None

@@ -73,7 +73,7 @@ BARE = ConsumedRecord("t", 2, 8, -1, 0, None, None, (), 4)
         ("default", {"print.key": "true", "null.literal": "-", "key.separator": "|"}, BARE, b"-|-\n"),
         (
             "org.apache.kafka.tools.consumer.DefaultMessageFormatter",
-            {f"print.{what}": "true" for what in ("timestamp", "partition", "offset", "epoch", "headers", "key")},
+            {f"print.{field}": "true" for field in ("timestamp", "partition", "offset", "epoch", "headers", "key")},
             RECORD,
             b"CreateTime:1234\tPartition:2\tOffset:7\tEpoch:4\th:x,n:null\tk\tv\n",
         ),

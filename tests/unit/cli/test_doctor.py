@@ -1,4 +1,4 @@
-"""Every check of the doctor: silent about a healthy cluster, loud about its one trouble, with a command that exists."""
+"""Every check of the doctor reports nothing about a healthy cluster, and one finding with a valid command otherwise."""
 
 from __future__ import annotations
 
@@ -33,8 +33,10 @@ ONE = TopicPartition("t", 0)
 
 def partition(number: int, **changes: Any) -> DescribedPartition:
     order = [(number + step) % 3 + 1 for step in range(3)]
-    one = DescribedPartition(partition=number, leader=order[0], leader_epoch=0, replicas=tuple(order), isr=tuple(order))
-    return dataclasses.replace(one, **changes)
+    described = DescribedPartition(
+        partition=number, leader=order[0], leader_epoch=0, replicas=tuple(order), isr=tuple(order)
+    )
+    return dataclasses.replace(described, **changes)
 
 
 def topic(*partitions: DescribedPartition) -> DescribedTopic:
@@ -160,7 +162,7 @@ def test_brokers_are_listed_as_in_a_sentence() -> None:
     facts = dataclasses.replace(
         healthy(), directories={broker: [directory(path=f"/tmp/{broker}")] for broker in (2, 3, 1)}
     )
-    assert [one.what for one in checks.data_in_temporary_place(facts)] == [
+    assert [finding.what for finding in checks.data_in_temporary_place(facts)] == [
         "Brokers 1, 2 and 3 keep their data in /tmp, which a restart may empty."
     ]
 
@@ -178,11 +180,11 @@ def test_every_check_has_its_trouble() -> None:
 @pytest.mark.parametrize("name", TROUBLE)
 def test_one_trouble_is_found(name: str) -> None:
     changes, severity, fix = TROUBLE[name]
-    found = list(getattr(checks, name)(dataclasses.replace(healthy(), **changes)))
-    assert len(found) == 1
-    assert found[0].severity == severity
-    assert fix in found[0].fix
-    for command in re.findall(r"ottla ([\w-]+)", found[0].fix):
+    findings = list(getattr(checks, name)(dataclasses.replace(healthy(), **changes)))
+    assert len(findings) == 1
+    assert findings[0].severity == severity
+    assert fix in findings[0].fix
+    for command in re.findall(r"ottla ([\w-]+)", findings[0].fix):
         assert command in COMMANDS
 
 
@@ -255,7 +257,7 @@ def test_certificates_and_logins_in_metrics() -> None:
     facts = dataclasses.replace(healthy(), metrics={1: metrics}, now_seconds=0.0)
     (finding,) = services.certificates_that_end(facts)
     assert (finding.severity, "expires in 10 days" in finding.what) == ("risk", True)
-    # As many succeed: some client has a wrong password, and nobody guesses.
+    # As many logins succeed: a client has a wrong password, but this is no guessing attack.
     assert list(services.logins_that_fail(facts)) == []
     later = NodeMetrics([], {"CLIENTS": 40 * day}, 0, 0)
     assert list(services.certificates_that_end(dataclasses.replace(facts, metrics={1: later}))) == []
@@ -288,7 +290,7 @@ class Schemas(RegistryClient):
     def __init__(self, level: str, *versions: SchemaText) -> None:
         super().__init__("http://localhost")
         self._level = level
-        self._given = versions
+        self._versions = versions
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
         assert (method, body) == ("GET", None)
@@ -296,13 +298,13 @@ class Schemas(RegistryClient):
             return ["t-value"]
         if path.startswith("/config"):
             return {"compatibilityLevel": self._level}
-        return list(range(1, len(self._given) + 1))
+        return list(range(1, len(self._versions) + 1))
 
     def version(self, subject: str, version: int, *, form: str = "") -> SchemaText:
         assert not form
         if subject == "other":
             return SchemaText(record("Inner", "int"))
-        return self._given[version - 1]
+        return self._versions[version - 1]
 
 
 def record(name: str, *kinds: str) -> str:
@@ -314,13 +316,13 @@ def test_versions_that_consumers_cannot_read() -> None:
     old, wider, other = (SchemaText(record("R", *kinds)) for kinds in (("int",), ("int", "string"), ("string",)))
     assert find_breaking_versions(Schemas("NONE", old)) == []
     assert find_breaking_versions(Schemas("NONE", old, wider)) == []
-    (found,) = find_breaking_versions(Schemas("NONE", old, other))
-    assert (found.subject, found.version, found.before, found.topic) == ("t-value", 2, 1, "t")
-    assert found.problem
-    # The registry has checked what this level promises.
+    (breaking,) = find_breaking_versions(Schemas("NONE", old, other))
+    assert (breaking.subject, breaking.version, breaking.before, breaking.topic) == ("t-value", 2, 1, "t")
+    assert breaking.problem
+    # The registry has already checked this compatibility level.
     assert find_breaking_versions(Schemas("BACKWARD", old, other)) == []
-    (found,) = find_breaking_versions(Schemas("NONE", old, SchemaText("{}", "JSON")))
-    assert found.problem == "it is JSON, and the version before is AVRO"
+    (breaking,) = find_breaking_versions(Schemas("NONE", old, SchemaText("{}", "JSON")))
+    assert breaking.problem == "it is JSON, and the version before is AVRO"
     assert find_breaking_versions(Schemas("NONE", old, SchemaText("no schema"))) == []
     first, second = (
         SchemaText(record("Outer", *kinds), references=(("Inner", "other", 1),))

@@ -62,7 +62,7 @@ def doctor(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, st
     return code, out, err
 
 
-def found(capsys: pytest.CaptureFixture[str], path: Path) -> list[tuple[int, int, int]]:
+def damaged_segments(capsys: pytest.CaptureFixture[str], path: Path) -> list[tuple[int, int, int]]:
     code, out, _ = doctor(capsys, "--log-dir", str(path), "--json")
     answer: dict[str, Any] = json.loads(out)
     damaged = [
@@ -84,7 +84,7 @@ def flip(path: Path, position: int) -> None:
 def test_an_intact_directory_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str], clean: bool) -> None:
     filled = Filled(tmp_path, clean=clean)
     before = {path: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()}
-    assert found(capsys, filled.path) == []
+    assert damaged_segments(capsys, filled.path) == []
     assert {path: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()} == before
     code, out, _ = doctor(capsys, "--log-dir", str(tmp_path))
     assert (code, out) == (0, "No segment is damaged (1 partition).\n")
@@ -104,7 +104,7 @@ def test_a_damaged_closed_segment(tmp_path: Path, capsys: pytest.CaptureFixture[
     filled = Filled(tmp_path, clean=clean)
     DAMAGES[damage](filled)
     first, following = filled.bases[1:3]
-    assert found(capsys, tmp_path) == [(first, first, following - 1)]
+    assert damaged_segments(capsys, tmp_path) == [(first, first, following - 1)]
     code, out, _ = doctor(capsys, "--log-dir", str(tmp_path))
     assert code == 1
     assert "t-0" in out
@@ -116,20 +116,20 @@ def test_a_rotten_record_affects_its_batch_only(tmp_path: Path, capsys: pytest.C
     filled = Filled(tmp_path)
     flip(filled.file(1), filled.file(1).stat().st_size - 1)
     last = filled.bases[2] - 1
-    assert found(capsys, tmp_path) == [(filled.bases[1], last, last)]
+    assert damaged_segments(capsys, tmp_path) == [(filled.bases[1], last, last)]
 
 
 def test_the_last_segment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     filled = Filled(tmp_path)
     whole = filled.file(3).read_bytes()
     os.truncate(filled.file(3), 0)
-    # The recovery point says how far the log had come.
-    assert found(capsys, tmp_path) == [(filled.bases[3], filled.bases[3], filled.end - 1)]
+    # The recovery point shows where the truncated segment had ended.
+    assert damaged_segments(capsys, tmp_path) == [(filled.bases[3], filled.bases[3], filled.end - 1)]
     filled.file(3).write_bytes(whole + b"torn")
-    assert found(capsys, tmp_path) == [(filled.bases[3], filled.end, filled.end)]
+    assert damaged_segments(capsys, tmp_path) == [(filled.bases[3], filled.end, filled.end)]
     # After a crash this is usual, and repaired by the next start.
     (tmp_path / ".kafka_cleanshutdown").unlink()
-    assert found(capsys, tmp_path) == []
+    assert damaged_segments(capsys, tmp_path) == []
 
 
 def test_a_directory_in_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,5 +82,5 @@ def test_an_index_out_of_order_is_seen(tmp_path: Path) -> None:
 def test_what_is_no_file_of_a_log_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     (tmp_path / name).write_text("something else")
     assert run(["dump-log", str(tmp_path / name)]) == 1
-    said = capsys.readouterr().err
-    assert said == f"ottla: {tmp_path / name} is not named by its first offset, as the files of a log are.\n"
+    error_output = capsys.readouterr().err
+    assert error_output == f"ottla: {tmp_path / name} is not named by its first offset, as the files of a log are.\n"

@@ -1,4 +1,4 @@
-"""`ottla migrate`: is the cluster well enough, and does the node run."""
+"""`ottla migrate`: checks of the cluster's health and of the node's state."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def facts(*fetched_ms: int) -> ClusterFacts:
     ],
 )
 def test_a_controller_that_is_missing_is_noticed(fetched_ms: tuple[int, ...], node_id: int, is_well: bool) -> None:
-    found = check_health([], facts(*fetched_ms), node_id=node_id, now_ms=NOW_MS)
-    assert (not found) is is_well
-    assert all("does not answer" in finding.what for finding in found)
+    findings = check_health([], facts(*fetched_ms), node_id=node_id, now_ms=NOW_MS)
+    assert (not findings) is is_well
+    assert all("does not answer" in finding.what for finding in findings)
 
 
 def config(directory: Path) -> BrokerConfig:
@@ -77,11 +77,11 @@ def test_a_lock_that_cannot_be_opened_is_said(tmp_path: Path) -> None:
 
 
 def quorum_of(*voters: int, directory: Uuid = Uuid.ONE) -> Quorum:
-    return Quorum(1, 1, 10, tuple(QuorumReplica(one, directory, 10, 0, 0) for one in voters), (), {})
+    return Quorum(1, 1, 10, tuple(QuorumReplica(voter_id, directory, 10, 0, 0) for voter_id in voters), (), {})
 
 
 def cluster_of(*brokers: int) -> ClusterDescription:
-    return ClusterDescription("c", 1, tuple(ClusterNode(one, "h", 1, None, False) for one in brokers))
+    return ClusterDescription("c", 1, tuple(ClusterNode(broker_id, "h", 1, None, False) for broker_id in brokers))
 
 
 @pytest.mark.parametrize(
@@ -95,9 +95,9 @@ def cluster_of(*brokers: int) -> ClusterDescription:
     ],
 )
 def test_a_node_that_the_others_need_stays(node_id: int, brokers: tuple[int, ...], quorum: Quorum, said: str) -> None:
-    found = check_leaving(node_id, cluster_of(*brokers), quorum)
-    assert bool(found) is bool(said)
-    assert all(said in finding.what for finding in found)
+    findings = check_leaving(node_id, cluster_of(*brokers), quorum)
+    assert bool(findings) is bool(said)
+    assert all(said in finding.what for finding in findings)
 
 
 @pytest.mark.parametrize(
@@ -109,10 +109,10 @@ def test_a_node_that_the_others_need_stays(node_id: int, brokers: tuple[int, ...
     ],
 )
 def test_a_controller_joins_voters_that_can_change(tmp_path: Path, quorum: Quorum, is_new: bool, said: str) -> None:
-    (found,) = check_joining(config(tmp_path), cluster_of(2), quorum, is_new=is_new)
-    assert said in found.what
+    (finding,) = check_joining(config(tmp_path), cluster_of(2), quorum, is_new=is_new)
+    assert said in finding.what
 
 
 def test_a_node_id_is_taken_once(tmp_path: Path) -> None:
-    found = check_joining(config(tmp_path), cluster_of(1, 2), quorum_of(2), is_new=True)
-    assert "has a node 1 already" in found[0].what
+    findings = check_joining(config(tmp_path), cluster_of(1, 2), quorum_of(2), is_new=True)
+    assert "has a node 1 already" in findings[0].what

@@ -68,9 +68,9 @@ def test_a_duration_counts_back_from_now() -> None:
 
 
 def test_files_of_one_group_and_of_several() -> None:
-    one = {"g": {A: 1, B: 2}}
-    assert write_offsets(one) == "a,0,1\nb,1,2\n"
-    assert read_offsets(write_offsets(one), groups=["g"]) == one
+    single = {"g": {A: 1, B: 2}}
+    assert write_offsets(single) == "a,0,1\nb,1,2\n"
+    assert read_offsets(write_offsets(single), groups=["g"]) == single
     several = {"g": {A: 1}, "h, too": {B: 2}}
     assert write_offsets(several) == 'g,a,0,1\n"h, too",b,1,2\n'
     assert read_offsets(write_offsets(several), groups=["g", "h, too"]) == several

@@ -1,4 +1,4 @@
-"""What a measurement says: Kafka's line for scripts, and the same in less width for people."""
+"""The output of a measurement: Kafka's line for scripts, and a narrower line for people."""
 
 from __future__ import annotations
 

@@ -35,14 +35,14 @@ def test_the_life_of_profiles(home: Path, capsys: pytest.CaptureFixture[str]) ->
     assert run(["profile", "create", "two", "-b", "b:2", "--set", "sasl.jaas.config=secret"]) == 0
     assert run(["profile", "create", "two", "-b", "b:3"]) == 1
     assert "--replace" in capsys.readouterr().err
-    # The last one that was created is the current one.
+    # The profile that was created last is the current profile.
     assert servers() == (Endpoint("b", 2),)
     assert run(["profile", "use", "one"]) == 0
     assert servers() == (Endpoint("a", 1),)
     capsys.readouterr()
     assert run(["profile", "list", "--json"]) == 0
     listed = json.loads(capsys.readouterr().out)
-    assert [(one["name"], one["isCurrent"], one["connectUrl"]) for one in listed] == [
+    assert [(profile["name"], profile["isCurrent"], profile["connectUrl"]) for profile in listed] == [
         ("one", True, "http://a:8083"),
         ("two", False, None),
     ]

@@ -148,6 +148,6 @@ def test_which_changes() -> None:
 
 
 def test_percentiles() -> None:
-    found = summarize([float(number) for number in range(1, 1001)])
-    assert (found.measured, found.max_ms, found.p50_ms, found.p99_ms, found.p999_ms) == (1000, 1000, 501, 991, 1000)
+    times = summarize([float(number) for number in range(1, 1001)])
+    assert (times.measured, times.max_ms, times.p50_ms, times.p99_ms, times.p999_ms) == (1000, 1000, 501, 991, 1000)
     assert summarize([]).max_ms == 0

@@ -54,7 +54,7 @@ def resource_options(pattern: str) -> Callable[[Callable[..., Any]], Callable[..
             users: Sequence[str],
             is_cluster: bool,
             pattern: str,
-            **rest: Any,
+            **options: Any,
         ) -> Any:
             resources = [
                 *[Resource(ResourceType.TOPIC, name) for name in topics],
@@ -64,7 +64,7 @@ def resource_options(pattern: str) -> Callable[[Callable[..., Any]], Callable[..
                 *[Resource(ResourceType.USER, name) for name in users],
                 *([Resource(ResourceType.CLUSTER, CLUSTER_NAME)] if is_cluster else []),
             ]
-            return function(resources=resources, pattern=pattern_of(pattern), **rest)
+            return function(resources=resources, pattern=pattern_of(pattern), **options)
 
         return wrapper
 
@@ -83,14 +83,14 @@ def rule_options(*, with_subjects: bool) -> Callable[[Callable[..., Any]], Calla
         @click.option("--idempotent", is_flag=True, help="With --producer: also idempotent writes on old brokers.")
         @functools.wraps(function)
         def wrapper(
-            *, operations: tuple[str, ...], producer: bool, consumer: bool, idempotent: bool, **rest: Any
+            *, operations: tuple[str, ...], producer: bool, consumer: bool, idempotent: bool, **options: Any
         ) -> Any:
             try:
                 wanted = tuple(operation_of(text) for text in operations)
             except ValueError as error:
                 raise click.UsageError(str(error)) from None
             access = Access(wanted, producer=producer, consumer=consumer, idempotent=idempotent)
-            return function(access=access, **rest)
+            return function(access=access, **options)
 
         return _subject_options(wrapper) if with_subjects else wrapper
 
@@ -109,9 +109,9 @@ def _subject_options(function: Callable[..., Any]) -> Callable[..., Any]:
         denied: tuple[str, ...],
         allowed_hosts: tuple[str, ...],
         denied_hosts: tuple[str, ...],
-        **rest: Any,
+        **options: Any,
     ) -> Any:
-        return function(subjects=Subjects(allowed, denied, allowed_hosts, denied_hosts), **rest)
+        return function(subjects=Subjects(allowed, denied, allowed_hosts, denied_hosts), **options)
 
     return wrapper
 
@@ -126,10 +126,10 @@ def list_acls(session: Session, resources: list[Resource], pattern: PatternType,
     ]
 
     async def work(admin: AdminClient) -> None:
-        found: set[Acl] = set()
+        matches: set[Acl] = set()
         for selection in wanted:
-            found.update(await admin.acls.describe(selection))
-        show_acls(session, sorted(acl for acl in found if not principals or acl.principal in principals))
+            matches.update(await admin.acls.describe(selection))
+        show_acls(session, sorted(acl for acl in matches if not principals or acl.principal in principals))
 
     return session.run(work)
 
@@ -181,8 +181,8 @@ def _parsed(make: Callable[..., list[Any]], *arguments: Any) -> list[Any]:
         raise click.UsageError(str(error)) from None
 
 
-def show_acls(session: Session, found: Sequence[Acl], *, nothing: str = "There are no such rules.") -> None:
-    if not found:
+def show_acls(session: Session, bindings: Sequence[Acl], *, nothing: str = "There are no such rules.") -> None:
+    if not bindings:
         session.output.say(nothing)
     else:
         session.output.table(
@@ -197,7 +197,7 @@ def show_acls(session: Session, found: Sequence[Acl], *, nothing: str = "There a
                     shown(acl.operation),
                     shown(acl.permission),
                 )
-                for acl in found
+                for acl in bindings
             ],
         )
     session.output.emit(
@@ -211,6 +211,6 @@ def show_acls(session: Session, found: Sequence[Acl], *, nothing: str = "There a
                 "operation": acl.operation.name,
                 "permissionType": acl.permission.name,
             }
-            for acl in found
+            for acl in bindings
         ]
     )

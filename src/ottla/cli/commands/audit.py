@@ -68,8 +68,8 @@ def audit(
         until_ms=None if until is None else parse_moment(until, now_ms=now_ms),
     )
     if files:
-        found = [event for event in events(_lines(files)) if search.wants(event)]
-        _show(session, found, limit)
+        matches = [event for event in events(_lines(files)) if search.wants(event)]
+        _show(session, matches, limit)
         return 0
 
     async def work(admin: AdminClient) -> None:
@@ -86,7 +86,7 @@ def _lines(files: tuple[Path, ...]) -> Iterator[bytes]:
 
 
 async def _from_topic(admin: AdminClient, session: Session, search: AuditSearch) -> list[dict[str, Any]]:
-    """The events from the first that is new enough to the end of the topic as it is now."""
+    """The matching events of the topic, from the start time of the search to the current end of the topic."""
     topic = (await admin.topics.all()).get(TOPIC)
     if topic is None:
         raise Failure(
@@ -94,7 +94,7 @@ async def _from_topic(admin: AdminClient, session: Session, search: AuditSearch)
             "--file searches the files of ottla.audit.dir."
         )
     partitions = [TopicPartition(TOPIC, number) for number in topic.partitions]
-    found: list[dict[str, Any]] = []
+    matches: list[dict[str, Any]] = []
     async with Consumer(session.settings) as consumer:
         await consumer.assign(partitions)
         ends = await consumer.end_offsets(partitions)
@@ -103,22 +103,21 @@ async def _from_topic(admin: AdminClient, session: Session, search: AuditSearch)
             times = await consumer.offsets_for_times(dict.fromkeys(partitions, search.since_ms))
             for partition, at in times.items():
                 starts[partition] = ends[partition] if at is None else at.offset
-        left = {partition: ends[partition] for partition in partitions if starts[partition] < ends[partition]}
         for partition in partitions:
             consumer.seek(partition, starts[partition])
-        while left:
+        unread = [partition for partition in partitions if starts[partition] < ends[partition]]
+        while unread:
             for record in await consumer.poll(POLL_MS):
-                partition = TopicPartition(record.topic, record.partition)
-                if record.offset + 1 >= ends[partition]:
-                    left.pop(partition, None)
-                found += [event for event in events([record.value or b""]) if search.wants(event)]
-    return found
+                matches += [event for event in events([record.value or b""]) if search.wants(event)]
+            # The last offset may have no record: it is a transaction marker, or retention has removed the record.
+            unread = [partition for partition in unread if consumer.position(partition) < ends[partition]]
+    return matches
 
 
-def _show(session: Session, found: list[dict[str, Any]], limit: int) -> None:
-    found.sort(key=lambda event: str(event.get("time")))
-    shown = found[-limit:]
+def _show(session: Session, matches: list[dict[str, Any]], limit: int) -> None:
+    matches.sort(key=lambda event: str(event.get("time")))
+    shown = matches[-limit:]
     session.output.table(COLUMNS, map(row, shown), fold=(4, 5), none="No event matches.")
-    if len(shown) < len(found):
-        session.output.say(f"{len(found) - len(shown)} older events are not shown; --limit shows more.")
+    if len(shown) < len(matches):
+        session.output.say(f"{len(matches) - len(shown)} older events are not shown; --limit shows more.")
     session.output.emit(shown)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +28,8 @@ from ottla.cli.session import Session, cluster_options, confirm, pause, stop_sig
 from ottla.cli.table import COMMANDS
 from ottla.cli.verbs import VerbGroup
 from ottla.client.admin import AdminClient
+from ottla.client.errors import ClientError
+from ottla.model.errors import KafkaError
 
 if TYPE_CHECKING:
     from ottla.balance.anomalies import Anomaly
@@ -34,12 +38,14 @@ if TYPE_CHECKING:
 __all__ = ["balance"]
 
 JOURNAL = "ottla-balance.json"
-# The rows of a table; all movements are in the JSON.
+# The most rows of a table; all movements are in the JSON.
 ROWS_MAX = 40
-# The partitions of a sentence.
+# The most partitions that a sentence names.
 PARTITIONS_SHOWN = 10
-# Without a throttle: what a disk writes beside other work, for the estimate of time.
+# The write rate of a disk beside other work. It estimates the duration of a plan without a throttle.
 ESTIMATED_BYTES_PER_SECOND = 50_000_000
+# How often a repair looks for a signal.
+STOP_LOOK_SECONDS = 0.2
 
 
 @click.group(cls=VerbGroup, default="plan", verbs={}, help=COMMANDS["balance"].help)
@@ -48,7 +54,7 @@ def balance() -> None:
 
 
 class _Wishes(NamedTuple):
-    """What the plan is for."""
+    """The options of a plan."""
 
     drained: tuple[int, ...]
     dead: tuple[int, ...]
@@ -100,12 +106,14 @@ def plan(
 
     async def work(admin: AdminClient) -> int:
         state = await _wished(admin, wishes)
-        made = _made(state, wishes)
-        steps = make_steps(state, made.movements)
-        _show(session.output, made, steps, throttle, find_shortages(state, made.stranded))
+        proposal = _plan_for(state, wishes)
+        steps = make_steps(state, proposal.movements)
+        _show(session.output, proposal, steps, throttle, find_shortages(state, proposal.stranded))
         if file is not None:
-            Path(file).write_text(format_plan({one.partition: list(one.after) for one in made.movements}) + "\n")
-        return 1 if made.stranded else 0
+            Path(file).write_text(
+                format_plan({movement.partition: list(movement.after) for movement in proposal.movements}) + "\n"
+            )
+        return 1 if proposal.stranded else 0
 
     return session.run(work)
 
@@ -147,20 +155,20 @@ def run(
 
     async def work(admin: AdminClient) -> int:
         state = await _wished(admin, wishes)
-        made = _made(state, wishes)
-        steps = make_steps(state, made.movements)
-        _show(session.output, made, steps, throttle, find_shortages(state, made.stranded))
-        if made.is_empty:
-            return 1 if made.stranded else 0
-        confirm(f"Move {size(int(made.size_bytes))} of {counted(len(made.movements), 'partition')}?", yes=yes)
+        proposal = _plan_for(state, wishes)
+        steps = make_steps(state, proposal.movements)
+        _show(session.output, proposal, steps, throttle, find_shortages(state, proposal.stranded))
+        if proposal.is_empty:
+            return 1 if proposal.stranded else 0
+        confirm(f"Move {size(int(proposal.size_bytes))} of {counted(len(proposal.movements), 'partition')}?", yes=yes)
         cluster_id = (await admin.cluster.describe()).cluster_id
         topic_ids = await find_topic_ids(admin, steps.steps)
-        kept = Journal(Path(journal), cluster_id, steps.steps, throttle, drained=drained, topic_ids=topic_ids)
-        if kept.path.exists():
+        run_journal = Journal(Path(journal), cluster_id, steps.steps, throttle, drained=drained, topic_ids=topic_ids)
+        if run_journal.path.exists():
             raise Failure(f"{journal} has a plan that was not finished: 'ottla balance resume', or remove the file.")
-        kept.write()
-        is_whole = await _execute(session, admin, kept, None if no_guard else latency_factor)
-        return 1 if made.stranded or steps.postponed or not is_whole else 0
+        run_journal.write()
+        is_whole = await _execute(session, admin, run_journal, None if no_guard else latency_factor)
+        return 1 if proposal.stranded or steps.postponed or not is_whole else 0
 
     return session.run(work)
 
@@ -170,11 +178,8 @@ def run(
 @cluster_options
 def resume(session: Session, journal: str, no_guard: bool, latency_factor: float) -> int:
     async def work(admin: AdminClient) -> int:
-        kept = Journal.read(Path(journal))
-        cluster_id = (await admin.cluster.describe()).cluster_id
-        if kept.cluster_id != cluster_id:
-            raise Failure(f"{journal} is of the cluster {kept.cluster_id}, and this is {cluster_id}.")
-        return 0 if await _execute(session, admin, kept, None if no_guard else latency_factor) else 1
+        run_journal = await _journal_of_cluster(admin, journal)
+        return 0 if await _execute(session, admin, run_journal, None if no_guard else latency_factor) else 1
 
     return session.run(work)
 
@@ -214,43 +219,89 @@ def watch(
 
     seconds, dead_seconds = _seconds("--interval", interval), _seconds("--dead-after", dead_after)
 
+    detector = AnomalyDetector(dead_seconds)
+    factor = None if no_guard else latency_factor
+
+    async def look(admin: AdminClient) -> None:
+        if Path(journal).exists():
+            await _execute(session, admin, await _journal_of_cluster(admin, journal), factor)
+        state = await observe(admin)
+        waits = await measure_waits(session.settings, probe) if probe else {}
+        anomalies = detector.look(state, waits, time.monotonic())
+        for anomaly in anomalies:
+            session.output.say(f"{time.strftime('%H:%M:%S')} {anomaly.kind}: {anomaly.text}")
+            session.output.emit(json_fields(anomaly))
+        steps = _repairs(
+            state, [anomaly for anomaly in anomalies if anomaly.is_due and anomaly.kind in repaired], repaired
+        )
+        if steps:
+            cluster_id = (await admin.cluster.describe()).cluster_id
+            topic_ids = await find_topic_ids(admin, steps)
+            run_journal = Journal(Path(journal), cluster_id, steps, throttle, topic_ids=topic_ids)
+            run_journal.write()
+            await _execute(session, admin, run_journal, factor)
+
     async def work(admin: AdminClient) -> None:
         stopped = stop_signals()
-        detector = AnomalyDetector(dead_seconds)
         looks = 0
-        if Path(journal).exists():
-            await _execute(session, admin, Journal.read(Path(journal)), None if no_guard else latency_factor)
         while not stopped and (count is None or looks < count):
             if looks:
                 await pause(seconds, stopped)
             looks += 1
-            state = await observe(admin)
-            waits = await measure_waits(session.settings, probe) if probe else {}
-            found = detector.look(state, waits, time.monotonic())
-            for anomaly in found:
-                session.output.say(f"{time.strftime('%H:%M:%S')} {anomaly.kind}: {anomaly.text}")
-                session.output.emit(json_fields(anomaly))
-            steps = _repairs(state, [one for one in found if one.is_due and one.kind in repaired], repaired)
-            if steps:
-                cluster_id = (await admin.cluster.describe()).cluster_id
-                topic_ids = await find_topic_ids(admin, steps)
-                kept = Journal(Path(journal), cluster_id, steps, throttle, topic_ids=topic_ids)
-                kept.write()
-                await _execute(session, admin, kept, None if no_guard else latency_factor)
+            try:
+                await _unless_stopped(look(admin), stopped)
+            except (ClientError, KafkaError) as error:
+                # Only the first look ends the command: later the cluster may be out of reach for a time.
+                if looks == 1:
+                    raise
+                session.output.say(f"{time.strftime('%H:%M:%S')} The cluster could not be checked: {error}")
 
     return session.run(work)
 
 
+async def _unless_stopped(work: Coroutine[Any, Any, None], stopped: list[int]) -> None:
+    """Waits for `work`, and cancels it when one of `stop_signals` has arrived: a repair may take hours."""
+    task = asyncio.ensure_future(work)
+    while not stopped and not task.done():
+        await asyncio.wait([task], timeout=STOP_LOOK_SECONDS)
+    task.cancel()
+    await asyncio.wait([task])
+    if not task.cancelled():
+        task.result()
+
+
+async def _journal_of_cluster(admin: AdminClient, file: str) -> Journal:
+    """The journal of an interrupted run. Raises Failure if it belongs to another cluster."""
+    journal = Journal.read(Path(file))
+    cluster_id = (await admin.cluster.describe()).cluster_id
+    if journal.cluster_id != cluster_id:
+        raise Failure(f"{file} is of the cluster {journal.cluster_id}, and this is {cluster_id}.")
+    return journal
+
+
 def _repairs(state: ClusterState, due: list[Anomaly], repaired: tuple[str, ...]) -> tuple[Step, ...]:
-    """Slow brokers lose their leaders at once; everything else is a plan."""
+    """The steps for due anomalies. Slow brokers lose their leaders at once; all other repairs are planned."""
     from ottla.balance.demotion import make_demotion
 
-    slow = [one.broker_id for one in due if one.kind == "slow" and one.broker_id is not None]
-    steps = [step for one in slow for step in make_demotion(state, one, spared_topics=(PROBE_TOPIC,))]
+    slow = [anomaly.broker_id for anomaly in due if anomaly.kind == "slow" and anomaly.broker_id is not None]
+    steps = [step for broker_id in slow for step in make_demotion(state, broker_id, spared_topics=(PROBE_TOPIC,))]
     if steps or len(slow) == len(due):
         return tuple(steps)
-    chosen = default_goals() if "skew" in repaired else [one for one in default_goals() if one.is_hard]
-    return make_steps(state, make_plan(state, chosen).movements).steps
+    chosen = default_goals() if "skew" in repaired else [goal for goal in default_goals() if goal.is_hard]
+    lost = {anomaly.broker_id for anomaly in due if anomaly.kind == "dead"}
+    # The planner moves the replicas of all brokers that are gone, also of brokers that may only be restarting.
+    spared = {broker_id for broker_id, broker in state.brokers.items() if not broker.is_alive} - lost
+    if all(anomaly.kind != "directory" for anomaly in due):
+        healthy = {
+            broker_id: replace(broker, failed_replicas=frozenset()) for broker_id, broker in state.brokers.items()
+        }
+        state = replace(state, brokers=healthy)
+    movements = [
+        movement
+        for movement in make_plan(state, chosen).movements
+        if spared.isdisjoint(movement.removed) or not lost.isdisjoint(movement.removed)
+    ]
+    return make_steps(state, movements).steps
 
 
 def _seconds(option: str, text: str) -> float:
@@ -272,7 +323,7 @@ async def _wished(admin: AdminClient, wishes: _Wishes) -> ClusterState:
     return state
 
 
-def _made(state: ClusterState, wishes: _Wishes) -> Plan:
+def _plan_for(state: ClusterState, wishes: _Wishes) -> Plan:
     goals = named_goals(default_goals(), wishes.goals) if wishes.goals else default_goals()
     return make_plan(state, goals)
 
@@ -293,6 +344,8 @@ async def _execute(session: Session, admin: AdminClient, journal: Journal, facto
         finally:
             if executor.skipped:
                 session.output.say(told_skips(executor.skipped))
+            if executor.leaves_throttles:
+                session.output.say("Replicas still move, so the throttles stay until 'ottla balance resume' has ended.")
         return executor
 
     try:
@@ -308,17 +361,17 @@ async def _execute(session: Session, admin: AdminClient, journal: Journal, facto
     return not executor.skipped
 
 
-def _show(output: Output, made: Plan, steps: Steps, throttle: int | None, shortages: list[Shortage]) -> None:
+def _show(output: Output, proposal: Plan, steps: Steps, throttle: int | None, shortages: list[Shortage]) -> None:
     rate = throttle or ESTIMATED_BYTES_PER_SECOND
     seconds = sum(seconds_of(step, rate) for step in steps.steps)
     output.emit(
         {
-            "bytes": made.size_bytes,
+            "bytes": proposal.size_bytes,
             "seconds": seconds,
-            "goals": [json_fields(result) for result in made.goals],
+            "goals": [json_fields(result) for result in proposal.goals],
             "steps": [[json_fields(movement) for movement in step.movements] for step in steps.steps],
             "postponed": [json_fields(movement) for movement in steps.postponed],
-            "stranded": [str(partition) for partition in made.stranded],
+            "stranded": [str(partition) for partition in proposal.stranded],
             "shortages": [json_fields(shortage) for shortage in shortages],
         }
     )
@@ -326,7 +379,7 @@ def _show(output: Output, made: Plan, steps: Steps, throttle: int | None, shorta
         ("GOAL", "HARD", "VIOLATED", "AFTER", "LEFT"),
         [
             (row.goal, "yes" if row.is_hard else "", row.violations_before, row.violations_after, "; ".join(row.left))
-            for row in made.goals
+            for row in proposal.goals
         ],
         right=(2, 3),
         fold=(4,),
@@ -341,7 +394,8 @@ def _show(output: Output, made: Plan, steps: Steps, throttle: int | None, shorta
         output.say(f"... and {len(moved) - ROWS_MAX} more; --json shows all.")
     if moved:
         output.say(
-            f"{counted(len(moved), 'partition')}, {size(int(made.size_bytes))} in {counted(len(steps.steps), 'step')}, "
+            f"{counted(len(moved), 'partition')}, {size(int(proposal.size_bytes))} "
+            f"in {counted(len(steps.steps), 'step')}, "
             f"about {duration(seconds * 1000)} at {size(rate)}/s for each broker"
         )
     for movement in steps.postponed:

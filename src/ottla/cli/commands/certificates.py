@@ -1,4 +1,4 @@
-"""`ottla certificates`: certificates of further clients, by the authority that `ottla up --secure` has made."""
+"""`ottla certificates`: client certificates of the authority that `ottla up --secure` created."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ottla.tls.stores import certificates_in_pem
 
 __all__ = ["certificates"]
 
-# The name is that of a file, too.
+# The name of a client is also its file name.
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
 data_option = click.option(
     "-d",
@@ -70,10 +70,10 @@ def list_certificates(data: str, as_json: bool) -> int:
     directory = os.path.join(data, "clients")
     names = sorted(os.listdir(directory)) if os.path.isdir(directory) else []
     paths = [os.path.join(data, "client.pem"), *(os.path.join(directory, name) for name in names)]
-    found = [(path, *_described(path)) for path in paths if path.endswith(".pem")]
+    rows = [(path, *_described(path)) for path in paths if path.endswith(".pem")]
     output = Output(as_json=as_json)
-    output.table(("FILE", "PRINCIPAL", "EXPIRES"), found, fold=(0, 1), none="There are no certificates of clients.")
-    output.emit([{"file": path, "principal": principal, "expires": expires} for path, principal, expires in found])
+    output.table(("FILE", "PRINCIPAL", "EXPIRES"), rows, fold=(0, 1), none="There are no certificates of clients.")
+    output.emit([{"file": path, "principal": principal, "expires": expires} for path, principal, expires in rows])
     return output.exit_code
 
 

@@ -21,7 +21,7 @@ from ottla.model.errors import KafkaError
 
 __all__ = ["configs"]
 
-# The largest number, and the separator of columns.
+# The width of the largest number and of the column separator.
 VALUE_WIDTH_MIN = 23
 
 _OWN_SOURCE = {
@@ -39,7 +39,7 @@ def configs() -> None:
 
 
 def entity_options(function: Any) -> Any:
-    """Options that select the entity: the short ones, or Kafka's pairs of type and name."""
+    """Options that select the entity: the short options, or Kafka's pairs of type and name."""
     options = (
         click.option("-t", "--topic", "topics", multiple=True, type=TOPIC, metavar="TOPIC", help="A topic."),
         click.option("--broker", "brokers", multiple=True, metavar="ID", help="A broker."),
@@ -74,12 +74,13 @@ class InOrder(click.Command):
 @entity_options
 @click.option("-a", "--all", "everything", is_flag=True, help="Also values that were never set.")
 @cluster_options
-def describe(session: Session, everything: bool, **given: Any) -> int:
-    if quotas := _take_quotas(given):
+def describe(session: Session, everything: bool, **options: Any) -> int:
+    if quotas := _take_quotas(options):
         return describe_quotas(session, quotas)
+    named = named_entities(**options)
 
     async def work(admin: AdminClient) -> None:
-        resources = await _resources(admin, named_entities(**given))
+        resources = await _resources(admin, named)
         answers = await admin.configs.describe(resources, synonyms=True)
         result = []
         for resource in resources:
@@ -113,17 +114,18 @@ def alter(
     add_config_file: str | None,
     remove: tuple[str, ...],
     validate_only: bool,
-    **given: Any,
+    **options: Any,
 ) -> int:
     from_file = {} if add_config_file is None else read_properties(add_config_file)
     changes = changes_of(add, from_file, remove)
     if not changes:
         raise click.UsageError("No change is given: add --add-config or --delete-config.")
-    if quotas := _take_quotas(given):
+    if quotas := _take_quotas(options):
         return alter_quotas(session, quotas, changes, validate_only=validate_only)
+    named = named_entities(**options)
 
     async def work(admin: AdminClient) -> None:
-        resources = await _resources(admin, named_entities(**given), must_be_named=True)
+        resources = await _resources(admin, named, must_be_named=True)
         altered = []
         if any(resource.type == ResourceType.BROKER for resource in resources):
             await admin.connections.refresh([])
@@ -140,21 +142,21 @@ def alter(
     return session.run(work)
 
 
-def _take_quotas(given: dict[str, Any]) -> list[QuotaComponent]:
+def _take_quotas(options: dict[str, Any]) -> list[QuotaComponent]:
     """The quota entity of the options, if they name one; removes the options that apply to quotas only."""
     quotas = named_quotas(
-        users=given.pop("users"),
-        clients=given.pop("clients"),
-        addresses=given.pop("addresses"),
+        users=options.pop("users"),
+        clients=options.pop("clients"),
+        addresses=options.pop("addresses"),
         defaults={
-            "user": given.pop("user_defaults"),
-            "client-id": given.pop("client_defaults"),
-            "ip": given.pop("ip_defaults"),
+            "user": options.pop("user_defaults"),
+            "client-id": options.pop("client_defaults"),
+            "ip": options.pop("ip_defaults"),
         },
-        types=given["types"],
-        names=given["names"],
+        types=options["types"],
+        names=options["names"],
     )
-    if quotas and any(value for name, value in given.items() if name not in ("types", "names")):
+    if quotas and any(value for name, value in options.items() if name not in ("types", "names")):
         raise ValueError("Quotas of users, clients and ips are shown and changed alone, without other settings.")
     return quotas
 

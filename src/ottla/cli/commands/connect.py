@@ -73,18 +73,18 @@ def plugins(plugin_path: str, as_json: bool) -> None:
     from ottla.connect.plugins import Plugins
 
     plugins = Plugins([directory.strip() for directory in plugin_path.split(",") if directory.strip()])
-    found = plugins.all()
-    for plugin in () if as_json else found:
+    usable = plugins.all()
+    for plugin in () if as_json else usable:
         click.echo(f"{plugin.kind:15} {plugin.version:10} {plugin.name}")
     Output(as_json=as_json).emit(
-        [{"kind": plugin.kind, "version": plugin.version, "name": plugin.name} for plugin in found]
+        [{"kind": plugin.kind, "version": plugin.version, "name": plugin.name} for plugin in usable]
     )
     for name, reason in plugins.failures.items():
         click.echo(f"not usable: {name}: {reason}", err=True)
 
 
 def _needs_extra() -> None:
-    """Connect has more dependencies than a broker: they are an extra of the package."""
+    """Fails if the dependencies of Connect are missing. They are an extra of the package."""
     from importlib.util import find_spec
 
     missing = [name for name in ("aiohttp", "pyspark", "pyarrow") if find_spec(name) is None]
@@ -106,8 +106,8 @@ def _run(worker: Path, connectors: tuple[Path, ...], overrides: tuple[str, ...],
     logging.basicConfig(level=level, stream=sys.stdout, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
     try:
-        given = [read_connector_file(path) for path in connectors]
-        asyncio.run(run_worker(config, given))
+        connector_configs = [read_connector_file(path) for path in connectors]
+        asyncio.run(run_worker(config, connector_configs))
     except (ConfigError, RequestError, JavaMissing) as error:
         raise Failure(str(error)) from None
 

@@ -44,13 +44,13 @@ def _rest_options(function: Run) -> Run:
     )
     @functools.wraps(function)
     def wrapper(
-        url: str | None, authority: str | None, profile: str | None, as_json: bool, timeout_ms: int, **rest: Any
+        url: str | None, authority: str | None, profile: str | None, as_json: bool, timeout_ms: int, **options: Any
     ) -> Any:
         address = url or _profile_url(profile) or DEFAULT_URL
         client = ConnectRest(address, timeout_ms=timeout_ms, tls=trusted_authority(authority))
         output = Output(as_json=as_json)
         try:
-            return function(client, output, **rest) or output.exit_code
+            return function(client, output, **options) or output.exit_code
         except RestError as error:
             raise Failure(str(error)) from None
 
@@ -72,13 +72,19 @@ def list_(client: ConnectRest, output: Output) -> None:
     output.table(
         ("NAME", "TYPE", "STATE", "TASKS", "CLASS"),
         [
-            (one.name, one.kind, one.state, one.tasks_in_words, (one.connector_class or "").rpartition(".")[2])
-            for one in connectors
+            (
+                connector.name,
+                connector.kind,
+                connector.state,
+                connector.tasks_in_words,
+                (connector.connector_class or "").rpartition(".")[2],
+            )
+            for connector in connectors
         ],
         fold=(0, 3, 4),
         none=f"There are no connectors at {client.where}.",
     )
-    output.emit([one.as_json() for one in connectors])
+    output.emit([connector.as_json() for connector in connectors])
 
 
 @click.command(help="Show connectors and their tasks, with the cause of failures; all connectors without a name.")
@@ -88,21 +94,24 @@ def status(client: ConnectRest, output: Output, names: tuple[str, ...]) -> None:
     connectors = [connector_of(client.get("connectors", name, "status")) for name in names] if names else _all(client)
     if not connectors:
         output.say_none(f"There are no connectors at {client.where}.")
-    for number, one in enumerate(connectors):
+    for number, connector in enumerate(connectors):
         if number:
             output.say()
-        output.say(f"{one.name}: {one.kind}, {one.state} on {one.worker or 'no worker'}")
-        if one.trace:
-            output.say(f"  {cause_of(one.trace)}")
+        output.say(f"{connector.name}: {connector.kind}, {connector.state} on {connector.worker or 'no worker'}")
+        if connector.trace:
+            output.say(f"  {cause_of(connector.trace)}")
         output.table(
             ("TASK", "STATE", "WORKER", "CAUSE"),
-            [(task.id, task.state, task.worker, cause_of(task.trace) if task.trace else "") for task in one.tasks],
+            [
+                (task.id, task.state, task.worker, cause_of(task.trace) if task.trace else "")
+                for task in connector.tasks
+            ],
             right=(0,),
             fold=(2, 3),
             seldom=(3,),
             none="It has no tasks.",
         )
-    output.emit([one.as_json() for one in connectors])
+    output.emit([connector.as_json() for connector in connectors])
 
 
 @click.command(help="Show what failed connectors and tasks report, and the log levels of the worker.")
@@ -127,24 +136,24 @@ def logs(
         return
     connectors = [connector_of(client.get("connectors", name, "status")) for name in names] if names else _all(client)
     reports = [
-        (one.name, what, trace)
-        for one in connectors
-        for what, trace in (
-            ("connector", one.trace),
-            *((f"task {task.id}", task.trace) for task in one.tasks),
+        (connector.name, part, trace)
+        for connector in connectors
+        for part, trace in (
+            ("connector", connector.trace),
+            *((f"task {task.id}", task.trace) for task in connector.tasks),
         )
         if trace
     ]
-    for name, what, trace in reports:
-        output.say(f"{name}, {what}: {trace.rstrip() if whole else cause_of(trace)}")
+    for name, part, trace in reports:
+        output.say(f"{name}, {part}: {trace.rstrip() if whole else cause_of(trace)}")
     if not reports:
         output.say_none("No connector and no task reports a failure.")
-    output.emit([{"name": name, "of": what, "cause": cause_of(trace), "trace": trace} for name, what, trace in reports])
+    output.emit([{"name": name, "of": part, "cause": cause_of(trace), "trace": trace} for name, part, trace in reports])
 
 
 def _show_levels(client: ConnectRest, output: Output, *, are_wanted: bool) -> None:
-    found = client.get("admin", "loggers") if are_wanted or output.as_json else {}
-    rows = [(name, entry.get("level")) for name, entry in sorted(found.items())]
+    loggers = client.get("admin", "loggers") if are_wanted or output.as_json else {}
+    rows = [(name, entry.get("level")) for name, entry in sorted(loggers.items())]
     if are_wanted:
         output.table(("LOGGER", "LEVEL"), rows, fold=(0,), none="No logger has a level of its own.")
     output.emit([{"logger": name, "level": level} for name, level in rows])
@@ -173,17 +182,19 @@ def create(
     own = parse_key_values(settings, option="--set")
     parsed = [_read(path, name, own) for path in files] or [parse_connector("", name=name or own.get("name"))]
     answers = []
-    for found, config in parsed:
-        whole = {**config, **own, "name": found}
+    for new_name, config in parsed:
+        whole = {**config, **own, "name": new_name}
         if dry_run:
-            _validate(client, output, found, whole)
+            _validate(client, output, new_name, whole)
             continue
         if replace:
-            client.put("connectors", found, "config", body=whole)
+            client.put("connectors", new_name, "config", body=whole)
         else:
-            client.post("connectors", body={"name": found, "config": whole})
-        output.say(f"{'Changed' if replace else 'Created'} connector {found}. 'ottla connect status {found}' shows it.")
-        answers.append({"name": found, "config": whole})
+            client.post("connectors", body={"name": new_name, "config": whole})
+        output.say(
+            f"{'Changed' if replace else 'Created'} connector {new_name}. 'ottla connect status {new_name}' shows it."
+        )
+        answers.append({"name": new_name, "config": whole})
     if not dry_run:
         output.emit(answers)
 
@@ -215,7 +226,7 @@ def _validate(client: ConnectRest, output: Output, name: str, config: dict[str, 
 
 
 def _change(verb: str, done: str, help: str) -> click.Command:
-    """A command that sends one word about each connector."""
+    """A command that sends the request `verb` for each named connector."""
 
     @click.command(verb, help=help)
     @click.argument("names", nargs=-1, required=True, metavar="NAME...")
@@ -267,16 +278,16 @@ def delete(client: ConnectRest, output: Output, names: tuple[str, ...], yes: boo
 @click.argument("name")
 @_rest_options
 def config(client: ConnectRest, output: Output, name: str) -> None:
-    found: dict[str, str] = client.get("connectors", name, "config")
-    for key, value in sorted(found.items()):
+    settings: dict[str, str] = client.get("connectors", name, "config")
+    for key, value in sorted(settings.items()):
         output.say(f"{key}={value}")
-    output.emit(found)
+    output.emit(settings)
 
 
 def _all(client: ConnectRest) -> list[Connector]:
-    found = client.get("connectors", expand=["status", "info"])
+    entries = client.get("connectors", expand=["status", "info"])
     return [
-        connector_of(entry["status"], (entry.get("info") or {}).get("config")) for _, entry in sorted(found.items())
+        connector_of(entry["status"], (entry.get("info") or {}).get("config")) for _, entry in sorted(entries.items())
     ]
 
 

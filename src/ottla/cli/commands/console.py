@@ -17,7 +17,7 @@ from ottla.cli.session import Session, cluster_options, registry_option, run_asy
 
 __all__ = ["console"]
 
-# As `ottla balance` names it, so that either resumes the run of the other.
+# The file name of `ottla balance`, so that the console and the command can resume the same run.
 JOURNAL = "ottla-balance.json"
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 # Errors of the TLS library have numbers of their own above those of the operating system.
@@ -75,7 +75,7 @@ _SSL_ERRORS = 200
 def console(session: Session, ready_word: str, **options: Any) -> int:
     if missing := missing_libraries():
         raise Failure(f"The console needs {', '.join(missing)}: run `pip install '.[console]'` in a checkout.")
-    # The console stands above the command line, whose decisions it shares. So it is found by name here.
+    # The console package imports the command line, so the command line imports the console by name.
     settings = import_module("ottla.console.start").console_settings(session.settings, options)
     run_console = import_module("ottla.console.process").run_console
     level = os.environ.get("OTTLA_LOG_LEVEL", "INFO").upper()

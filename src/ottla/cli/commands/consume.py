@@ -108,28 +108,28 @@ def consume(
     extra: tuple[str, ...],
     **options: Any,
 ) -> int:
-    given = dict(session.take(parse_key_values(extra, option="--command-property")))
+    properties = dict(session.take(parse_key_values(extra, option="--command-property")))
     if isolation_level is not None:
-        given["isolation.level"] = isolation_level
-    is_member = group is not None or "group.id" in given
+        properties["isolation.level"] = isolation_level
+    is_member = group is not None or "group.id" in properties
     decode = decoding(options["key_format"], options["value_format"], options["registry"])
-    decrypt = _both(decryption(take_settings(given)), decode)
+    decrypt = _chained(decryption(take_settings(properties)), decode)
     reading = replace(_reading(session, names + more, options, is_member=is_member), decrypt=decrypt)
     if options["from_beginning"] or (reading.to_time is not None and not is_member):
-        given["auto.offset.reset"] = "earliest"
+        properties["auto.offset.reset"] = "earliest"
     if _needs_no_group(reading, is_member=is_member):
-        given.pop("group.id", None)
+        properties.pop("group.id", None)
     else:
         fresh = f"console-consumer-{random.randrange(100_000)}"
-        given["group.id"] = group or given.get("group.id", fresh)
-        if given["group.id"] == fresh:
-            given.setdefault("enable.auto.commit", "false")
+        properties["group.id"] = group or properties.get("group.id", fresh)
+        if properties["group.id"] == fresh:
+            properties.setdefault("enable.auto.commit", "false")
     # A mistyped name must not create a topic; the property allows it.
-    given.setdefault("allow.auto.create.topics", "false")
-    return run_async(consume_records(session.settings, consumer_settings(given), reading))
+    properties.setdefault("allow.auto.create.topics", "false")
+    return run_async(consume_records(session.settings, consumer_settings(properties), reading))
 
 
-def _both(first: Decrypt | None, then: Decode | None) -> Decrypt | None:
+def _chained(first: Decrypt | None, then: Decode | None) -> Decrypt | None:
     if first is None or then is None:
         return first or then
     return lambda record: then(first(record))
@@ -177,9 +177,9 @@ def _check(topics: tuple[str, ...], options: dict[str, Any], *, is_member: bool)
     if options["offset"] is not None and options["partition"] is None:
         raise click.UsageError("--offset is about one partition; say which with --partition.")
     begins = {"--offset": "offset", "--from-beginning": "from_beginning", "--from": "from_", "--last": "last"}
-    given = [flag for flag, name in begins.items() if options[name]]
-    if len(given) > 1:
-        raise click.UsageError(f"{' and '.join(given)} exclude each other.")
+    flags = [flag for flag, name in begins.items() if options[name]]
+    if len(flags) > 1:
+        raise click.UsageError(f"{' and '.join(flags)} exclude each other.")
     if options["last"] is not None and is_member:
         raise click.UsageError("--last reads without a group; remove --group.")
 

@@ -32,7 +32,7 @@ __all__ = ["Reading", "consume_records"]
 INTERRUPTED = 130
 
 POLL_RECORDS_MAX = 500
-# With a place to stop, a poll that finds nothing is short: control records at the end move a position without a record.
+# The poll time if reading stops at an offset: control records at the end move the position without returning records.
 POLL_TO_END_MS = 100
 # A topic that was created a moment ago may be unknown to the broker that answers.
 LOOKUPS = 3
@@ -52,12 +52,12 @@ class Reading:
     offset: int | None
     from_time: int | None
     to_time: int | None
-    # The last so many records of all partitions together.
+    # The number of last records, over all partitions together.
     last: int | None
     limit: int | None
     idle_ms: int | None
     skips_bad_records: bool
-    # Wait for topics that do not exist.
+    # True if the command waits for topics that do not exist.
     waits: bool
     accept: RecordFilter | None
     write: Formatter
@@ -125,7 +125,7 @@ def _pipe_watch() -> select.epoll | None:
     except (OSError, ValueError):
         return None
     watch = select.epoll()
-    # No event is asked for: errors are always reported.
+    # The mask is empty because epoll always reports errors.
     watch.register(descriptor, 0)
     return watch
 
@@ -145,7 +145,7 @@ class _Printer:
         return self.reading.accept is None or self.reading.accept(record)
 
     def decrypted(self, records: Iterable[ConsumedRecord]) -> Iterator[ConsumedRecord]:
-        """The records as the producer gave them; those that cannot be decrypted are skipped or end the command."""
+        """The decrypted records. A record that cannot be decrypted is skipped or ends the command."""
         decrypt = self.reading.decrypt
         if decrypt is None:
             yield from records
@@ -157,10 +157,10 @@ class _Printer:
                 self._complain(record, error)
 
     def print(self, records: Iterable[ConsumedRecord]) -> list[ConsumedRecord]:
-        """Prints records up to the limit; returns the records behind it."""
+        """Prints records up to the limit; returns the records after the limit."""
         lines: list[bytes] = []
-        rest = iter(records)
-        for record in self.decrypted(rest):
+        remaining = iter(records)
+        for record in self.decrypted(remaining):
             if self.accepts(record):
                 lines.append(self._line(record))
                 self.count += 1
@@ -170,7 +170,7 @@ class _Printer:
         out = sys.stdout.buffer
         out.write(_printable(text) if out.isatty() else text)
         out.flush()
-        return list(rest)
+        return list(remaining)
 
     def _line(self, record: ConsumedRecord) -> bytes:
         """The printed record; a record that cannot be deserialized is skipped or ends the command."""
@@ -181,10 +181,10 @@ class _Printer:
             return b""
 
     def _complain(self, record: ConsumedRecord, error: ValueError) -> None:
-        where = f"{record.topic}-{record.partition} at {record.offset}"
+        position = f"{record.topic}-{record.partition} at {record.offset}"
         if not self.reading.skips_bad_records:
-            raise Failure(f"{where}: {error}. --skip-message-on-error skips it.") from None
-        print(f"ottla: {where} skipped: {error}.", file=sys.stderr)
+            raise Failure(f"{position}: {error}. --skip-message-on-error skips it.") from None
+        print(f"ottla: {position} skipped: {error}.", file=sys.stderr)
 
 
 def _printable(text: bytes) -> bytes:
@@ -193,7 +193,7 @@ def _printable(text: bytes) -> bytes:
     Control characters and bytes that are not UTF-8 become `\xHH`.
     """
     decoded = text.decode("utf-8", "backslashreplace")
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", decoded).encode()
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", decoded).encode()
 
 
 async def _read(cluster: Cluster, settings: ConsumerSettings, printer: _Printer) -> None:
@@ -217,7 +217,7 @@ async def _read(cluster: Cluster, settings: ConsumerSettings, printer: _Printer)
             if not records and reading.idle_ms is not None:
                 break
             for behind in reversed(printer.print(stops.before(records))):
-                # Not printed, so not to be committed either.
+                # These records are not printed, so their offsets must not be committed.
                 consumer.seek(TopicPartition(behind.topic, behind.partition), behind.offset)
 
 
@@ -233,7 +233,7 @@ async def _poll(consumer: Consumer, reading: Reading, *, is_short: bool) -> list
 
 
 class _Stops:
-    """The offset of each partition at which reading stops. Without a time there is none."""
+    """The stop offset of each partition. Without a time, reading does not stop."""
 
     def __init__(self, consumer: Consumer, time: int | None) -> None:
         self._consumer = consumer
@@ -246,34 +246,42 @@ class _Stops:
             return
         ends = await self._consumer.end_offsets(partitions)
         if self._time != LATEST:
-            found = await self._consumer.offsets_for_times(dict.fromkeys(partitions, self._time))
-            ends |= {partition: first.offset for partition, first in found.items() if first is not None}
+            offsets = await self._consumer.offsets_for_times(dict.fromkeys(partitions, self._time))
+            ends |= {partition: first.offset for partition, first in offsets.items() if first is not None}
         self._offsets |= ends
 
     def before(self, records: list[ConsumedRecord]) -> list[ConsumedRecord]:
-        """The records before the offsets."""
+        """The records before the stop offsets. Reading goes back to the first omitted record of each partition."""
         if not self._offsets:
             return records
-        return [
-            record
-            for record in records
-            if record.offset < self._offsets.get(TopicPartition(record.topic, record.partition), record.offset + 1)
-        ]
+        kept: list[ConsumedRecord] = []
+        omitted: dict[TopicPartition, int] = {}
+        for record in records:
+            partition = TopicPartition(record.topic, record.partition)
+            stop = self._offsets.get(partition)
+            if stop is None or record.offset < stop:
+                kept.append(record)
+            else:
+                omitted.setdefault(partition, record.offset)
+        for partition, offset in omitted.items():
+            # An omitted record is not printed, so its offset must not be committed.
+            self._consumer.seek(partition, offset)
+        return kept
 
     @property
     def are_reached(self) -> bool:
-        """Whether every assigned partition is read up to its offset; a partition that is, is not read further."""
+        """True if every assigned partition is read up to its stop offset. Finished partitions are paused."""
         assigned = self._consumer.assignment
         if self._time is None or not assigned:
             return False
-        left = False
+        has_unread = False
         for partition in assigned:
             end = self._offsets.get(partition)
             if end is None or not 0 <= end <= self._consumer.position(partition):
-                left = True
+                has_unread = True
             else:
                 self._consumer.pause(partition)
-        return not left
+        return not has_unread
 
 
 def _on_assigned(
@@ -303,31 +311,35 @@ async def _last_records(
     Markers, compaction and filters leave fewer records than offsets, so the search goes back in growing steps.
     """
     begins, ends = await consumer.beginning_offsets(partitions), await consumer.end_offsets(partitions)
-    kept: dict[TopicPartition, deque[ConsumedRecord]] = {}
-    left = [partition for partition in partitions if begins[partition] < ends[partition]]
+    tails: dict[TopicPartition, deque[ConsumedRecord]] = {}
+    incomplete = [partition for partition in partitions if begins[partition] < ends[partition]]
     step = count
     consumer.pause(*partitions)
-    while left:
-        starts = {partition: max(begins[partition], ends[partition] - step) for partition in left}
+    while incomplete:
+        starts = {partition: max(begins[partition], ends[partition] - step) for partition in incomplete}
         for partition, start in starts.items():
-            kept[partition] = deque(maxlen=count)
+            tails[partition] = deque(maxlen=count)
             consumer.seek(partition, start)
             consumer.resume(partition)
-        unread = set(left)
+        unread = set(incomplete)
         while unread:
             for record in await _poll(consumer, printer.reading, is_short=True):
                 partition = TopicPartition(record.topic, record.partition)
                 if record.offset < ends[partition] and any(map(printer.accepts, printer.decrypted((record,)))):
-                    kept[partition].append(record)
-            for partition in [one for one in unread if consumer.position(one) >= ends[one]]:
+                    tails[partition].append(record)
+            for partition in [partition for partition in unread if consumer.position(partition) >= ends[partition]]:
                 unread.discard(partition)
                 consumer.pause(partition)
-        left = [one for one in left if len(kept[one]) < count and starts[one] > begins[one]]
+        incomplete = [
+            partition
+            for partition in incomplete
+            if len(tails[partition]) < count and starts[partition] > begins[partition]
+        ]
         step *= 4
     for partition in partitions:
         consumer.seek(partition, ends[partition])
         consumer.resume(partition)
-    return list(merge(*kept.values(), key=lambda record: record.timestamp))[-count:]
+    return list(merge(*tails.values(), key=lambda record: record.timestamp))[-count:]
 
 
 async def _partitions(consumer: Consumer, topics: list[str], number: int | None) -> list[TopicPartition]:
@@ -341,7 +353,7 @@ async def _partitions(consumer: Consumer, topics: list[str], number: int | None)
 
 
 async def _existing_topics(cluster: Cluster, reading: Reading, *, create: bool) -> list[str]:
-    """The topics to read. A topic that does not exist ends the command, or is waited for."""
+    """The topics to read. If a topic does not exist, the command ends or waits for the topic."""
     if reading.pattern is not None:
         return await _matching_topics(cluster, reading.pattern, waits=reading.waits)
     missing = await _missing(cluster, reading.topics, create=create)
@@ -351,8 +363,8 @@ async def _existing_topics(cluster: Cluster, reading: Reading, *, create: bool) 
             missing = await _missing(cluster, reading.topics, create=create)
     if missing and not reading.waits and not create:
         names = await Topics(cluster).names()
-        said = [f"There is no topic {name!r}.{suggestion(name, names)}" for name in missing]
-        raise Failure(f"{' '.join(said)} --wait waits for it." if len(said) == 1 else " ".join(said))
+        sentences = [f"There is no topic {name!r}.{suggestion(name, names)}" for name in missing]
+        raise Failure(f"{' '.join(sentences)} --wait waits for it." if len(sentences) == 1 else " ".join(sentences))
     if missing:
         listed = ", ".join(map(repr, missing))
         print(f"ottla: There is no topic {listed} yet; waiting for it. Ctrl-C ends the command.", file=sys.stderr)
@@ -363,12 +375,12 @@ async def _existing_topics(cluster: Cluster, reading: Reading, *, create: bool) 
 
 
 async def _missing(cluster: Cluster, topics: Iterable[str], *, create: bool) -> list[str]:
-    found = (await cluster.refresh(list(topics), create=create)).topics
-    return [name for name in topics if (info := found.get(name)) is None or not info.partitions]
+    infos = (await cluster.refresh(list(topics), create=create)).topics
+    return [name for name in topics if (info := infos.get(name)) is None or not info.partitions]
 
 
 async def _matching_topics(cluster: Cluster, pattern: str, *, waits: bool) -> list[str]:
-    """The topics that a pattern matches now. A pattern without any ends the command, or is waited for."""
+    """The topics that match the pattern now. If no topic matches, the command ends or waits for a match."""
     try:
         matches = re.compile(pattern).fullmatch
     except re.error as error:

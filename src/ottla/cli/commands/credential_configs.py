@@ -26,13 +26,13 @@ async def describe_credentials(
             ("USER", "CREDENTIAL", "ITERATIONS"),
             [
                 (user, mechanism, count)
-                for user, kept in sorted(credentials.items())
-                for mechanism, count in kept.items()
+                for user, mechanisms in sorted(credentials.items())
+                for mechanism, count in mechanisms.items()
             ],
         )
     return [
-        {"entity": {"user": user}, "credentials": {str(mechanism): count for mechanism, count in kept.items()}}
-        for user, kept in sorted(credentials.items())
+        {"entity": {"user": user}, "credentials": {str(mechanism): count for mechanism, count in mechanisms.items()}}
+        for user, mechanisms in sorted(credentials.items())
     ]
 
 

@@ -46,10 +46,10 @@ def create(session: Session, renewers: tuple[str, ...], lifetime_ms: int, owners
         raise click.UsageError("A token has one owner.")
 
     async def work(admin: AdminClient) -> None:
-        made = await admin.tokens.create(
+        token = await admin.tokens.create(
             renewers=renewers, max_lifetime_ms=lifetime_ms, owner=owners[0] if owners else None
         )
-        _show(session, [made])
+        _show(session, [token])
 
     return session.run(work)
 

@@ -106,8 +106,8 @@ def doctor(
             flows=() if mirror_file is None else read_mirror_file(mirror_file).flows,
         )
         looked = ", ".join(
-            counted(len(some), what)
-            for some, what in ((facts.brokers, "broker"), (facts.topics, "topic"), (facts.groups, "group"))
+            counted(len(objects), noun)
+            for objects, noun in ((facts.brokers, "broker"), (facts.topics, "topic"), (facts.groups, "group"))
         )
         _show(session, examine(facts), facts.unknown, looked=f"{looked}; {len(CLUSTER_CHECKS)} checks")
 
@@ -135,8 +135,8 @@ def _show(session: Session, findings: list[Finding], unknown: list[str], *, look
     for finding in findings:
         table.add_row(Text(finding.severity, style=STYLES[finding.severity]), Text(finding.what))
         table.add_row("", Text(f"→ {finding.fix}", style="dim"))
-    for what in unknown:
-        table.add_row("", Text(f"Not looked at: {what}", style="dim"))
+    for subject in unknown:
+        table.add_row("", Text(f"Not looked at: {subject}", style="dim"))
     with console.capture() as capture:
         console.print(table)
     print("\n".join(line.rstrip() for line in capture.get().splitlines()))

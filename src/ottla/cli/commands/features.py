@@ -155,16 +155,16 @@ def _release_levels(release: str) -> dict[str, int]:
 
 
 def _levels(
-    given: tuple[str, ...], release: str | None, metadata: str | None, *, upward: bool = False
+    pairs: tuple[str, ...], release: str | None, metadata: str | None, *, upward: bool = False
 ) -> dict[str, int]:
-    if sum(bool(option) for option in (given, release, metadata)) != 1:
+    if sum(bool(option) for option in (pairs, release, metadata)) != 1:
         raise click.UsageError("Choose exactly one of --feature, --metadata and --release-version.")
     if release is not None:
         # An upgrade to level 0 would be refused.
         return {name: level for name, level in _release_levels(release).items() if level or not upward}
     if metadata is not None:
         return {METADATA_VERSION: level_of(METADATA_VERSION, metadata)}
-    return {name: level_of(name, text) for name, text in parse_key_values(given, option="--feature").items()}
+    return {name: level_of(name, text) for name, text in parse_key_values(pairs, option="--feature").items()}
 
 
 def _update(session: Session, levels: dict[str, int], kind: UpgradeType, *, dry_run: bool) -> int:

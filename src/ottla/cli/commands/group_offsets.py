@@ -19,7 +19,7 @@ from ottla.client.admin.offsets import EARLIEST, LATEST
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 
-__all__ = ["delete_offsets", "reset_offsets"]
+__all__ = ["consumer_groups", "delete_offsets", "reset_offsets"]
 
 RESETTABLE = ("Empty", "Dead")
 
@@ -27,7 +27,7 @@ RESETTABLE = ("Empty", "Dead")
 @click.command("reset-offsets", help="Move the committed offsets of groups without active members.")
 @click.argument("names", nargs=-1, type=GROUP, metavar="[GROUP]...")
 @click.option("-g", "--group", "more", multiple=True, type=GROUP, metavar="GROUP", help="A group; may be repeated.")
-@click.option("--all-groups", is_flag=True, help="Every group.")
+@click.option("--all-groups", is_flag=True, help="Every consumer group.")
 @click.option(
     "-t",
     "--topic",
@@ -37,7 +37,7 @@ RESETTABLE = ("Empty", "Dead")
     metavar="TOPIC[:0,1]",
     help="A topic, or some partitions of it.",
 )
-@click.option("--all-topics", is_flag=True, help="Every topic the group has offsets in.")
+@click.option("--all-topics", is_flag=True, help="Every partition the group has offsets in.")
 @click.option("--to-earliest", is_flag=True, help="To the first offset.")
 @click.option("--to-latest", is_flag=True, help="To the end.")
 @click.option("--to-current", is_flag=True, help="To where it is.")
@@ -71,19 +71,23 @@ def reset_offsets(
         raise click.UsageError("Missing topics: add --topic or --all-topics.")
 
     async def work(admin: AdminClient) -> None:
-        groups = [group.group_id for group in await admin.groups.find()] if all_groups else list(names + more)
+        groups = await consumer_groups(admin) if all_groups else list(names + more)
         if not groups:
             raise Failure("Name a group, as an argument or with --group, or add --all-groups.", exit_code=2)
         planned = {}
         for group_id in groups:
             await _check_inactive(admin, group_id)
             planned[group_id] = await _plan(admin, group_id, reset, topics, groups=groups)
+        if not any(planned.values()) and not (topics or reset.file):
+            raise Failure("The group has no committed offsets; name topics with --topic.")
         if export:
             sys.stdout.write(write_offsets(planned))
             return
         if execute:
             # --execute is Kafka's own confirmation, so no further question is asked.
             for group_id, offsets in planned.items():
+                if not offsets:
+                    continue
                 for partition, error in (await admin.groups.alter_offsets(group_id, offsets)).items():
                     if error is not None:
                         session.output.complain(f"{group_id} {partition}", error)
@@ -114,6 +118,15 @@ def delete_offsets(session: Session, group: str, topics: tuple[str, ...], yes: b
         session.output.emit([{"topic": row[0], "partition": row[1], "status": row[2]} for row in sorted(rows)])
 
     return session.run(work)
+
+
+async def consumer_groups(admin: AdminClient) -> list[str]:
+    """The groups of --all-groups, as in Kafka's tool: no share groups, and no groups of workers or of streams."""
+    return [
+        group.group_id
+        for group in await admin.groups.find()
+        if group.type in ("", "classic", "consumer") and group.protocol_type in ("", "consumer")
+    ]
 
 
 async def _check_inactive(admin: AdminClient, group_id: str) -> None:
@@ -157,18 +170,15 @@ async def _partitions(
     admin: AdminClient, topics: tuple[str, ...], committed: dict[TopicPartition, Any]
 ) -> list[TopicPartition]:
     if not topics:
-        if not committed:
-            raise Failure("The group has no committed offsets; name topics with --topic.")
-        names: dict[str, list[int] | None] = dict.fromkeys((partition.topic for partition in committed), None)
-    else:
-        names = dict(parse_topic_partitions(text) for text in topics)
-    selected = []
-    for name, numbers in names.items():
+        # As with Kafka's tool, all topics are the partitions with a committed offset.
+        return sorted(committed)
+    selected: set[TopicPartition] = set()
+    for name, numbers in map(parse_topic_partitions, topics):
         info = await admin.connections.fresh_topic(name)
         missing = [number for number in numbers or () if number not in info.partitions]
         if missing:
             raise Failure(f"There is no partition {name}-{missing[0]}; the topic has {len(info.partitions)}.")
-        selected += [TopicPartition(name, number) for number in numbers or info.partitions]
+        selected.update(TopicPartition(name, number) for number in numbers or info.partitions)
     return sorted(selected)
 
 

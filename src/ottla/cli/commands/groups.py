@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import Any
 
 import click
 
-from ottla.cli.commands.group_offsets import delete_offsets, reset_offsets
+from ottla.cli.commands.group_offsets import consumer_groups, delete_offsets, reset_offsets
 from ottla.cli.failures import Failure
 from ottla.cli.logic.group_lag import GroupRow, group_rows
 from ottla.cli.names import GROUP
@@ -63,7 +64,7 @@ def list_groups(session: Session, states: str | None, types: str | None) -> int:
 
 @groups.command("describe", help="Show offsets and lag, members, or the state of groups.")
 @group_names
-@click.option("--all-groups", is_flag=True, help="Every group.")
+@click.option("--all-groups", is_flag=True, help="Every consumer group.")
 @click.option("--offsets", "view", flag_value="offsets", default="offsets", help="Offsets and lag (the default).")
 @click.option("--members", "view", flag_value="members", help="Members.")
 @click.option("--state", "view", flag_value="state", help="State and coordinator.")
@@ -97,7 +98,7 @@ def describe(
 
 @groups.command("delete", help="Delete groups without members, and their offsets.")
 @group_names
-@click.option("--all-groups", is_flag=True, help="Every group.")
+@click.option("--all-groups", is_flag=True, help="Every consumer group.")
 @yes_option
 @cluster_options
 def delete(session: Session, names: tuple[str, ...], more: tuple[str, ...], all_groups: bool, yes: bool) -> int:
@@ -118,7 +119,7 @@ def delete(session: Session, names: tuple[str, ...], more: tuple[str, ...], all_
 
 async def _wanted(admin: AdminClient, names: tuple[str, ...], *, all_groups: bool) -> list[str]:
     if all_groups:
-        group_ids = [group.group_id for group in await admin.groups.find()]
+        group_ids = await consumer_groups(admin)
         if not group_ids:
             raise Failure("There are no groups.")
         return group_ids
@@ -136,21 +137,21 @@ def _offsets(output: Output, group: DescribedGroup, rows: list[GroupRow], *, ver
     behind = sum(row.lag for row in rows if isinstance(row.lag, int))
     output.say(f"{group.group_id}: {group.state}, {members}, {behind} records behind")
     columns = ("PARTITION", "CURRENT", "END", "LAG", "CONSUMER")
-    more = ("HOST", "CLIENT", "EPOCH") if verbose else ()
-    for topic in dict.fromkeys(row.topic for row in rows):
+    verbose_columns = ("HOST", "CLIENT", "EPOCH") if verbose else ()
+    # The rows are sorted by topic.
+    for topic, rows_of_topic in groupby(rows, key=lambda row: row.topic):
         output.say(topic)
         output.table(
-            columns + more,
+            columns + verbose_columns,
             [
                 (row.partition, row.current, row.end, row.lag, row.consumer, row.host, row.client, row.leader_epoch)[
-                    : len(columns) + len(more)
+                    : len(columns) + len(verbose_columns)
                 ]
-                for row in rows
-                if row.topic == topic
+                for row in rows_of_topic
             ],
             right=(0, 1, 2, 3, 7),
             fold=(4, 6),
-            seldom=(4, *range(5, 5 + len(more))),
+            seldom=(4, *range(5, 5 + len(verbose_columns))),
         )
     return {
         "group": group.group_id,
@@ -205,7 +206,9 @@ def _member_json(member: GroupMember) -> dict[str, Any]:
 
 
 def _assignment(member: GroupMember) -> str:
-    return " ".join(f"{topic}({','.join(map(str, some))})" for topic, some in by_topic(member.assignment).items())
+    return " ".join(
+        f"{topic}({','.join(map(str, partitions))})" for topic, partitions in by_topic(member.assignment).items()
+    )
 
 
 def _state(output: Output, admin: AdminClient, group: DescribedGroup) -> dict[str, Any]:

@@ -85,7 +85,9 @@ def install(config_file: str, user: str | None, unit: str) -> int:
     from ottla.cli.hosting.unit import unit_file
 
     try:
-        text = unit_file(config_file, user=user, nodes=len(read_plan(config_file).nodes))
+        # A file that the host would refuse gets no unit.
+        read_plan(config_file)
+        text = unit_file(config_file, user=user)
     except HostError as error:
         raise Failure(str(error)) from None
     if unit == "-":

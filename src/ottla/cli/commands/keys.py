@@ -59,10 +59,10 @@ def _explained() -> Iterator[None]:
 def list_keys(path: str, as_json: bool) -> int:
     output = Output(as_json=as_json)
     with _explained():
-        found = sorted(KeyFile(path).read().items())
-    rows = [(name, key.current, ", ".join(map(str, sorted(key.versions)))) for name, key in found]
+        entries = sorted(KeyFile(path).read().items())
+    rows = [(name, key.current, ", ".join(map(str, sorted(key.versions)))) for name, key in entries]
     output.table(("KEY", "CURRENT", "VERSIONS"), rows, right=(1,))
-    output.emit([{"name": name, "current": key.current, "versions": sorted(key.versions)} for name, key in found])
+    output.emit([{"name": name, "current": key.current, "versions": sorted(key.versions)} for name, key in entries])
     return output.exit_code
 
 
@@ -83,8 +83,8 @@ def create(name: str, path: str, as_json: bool) -> int:
 def rotate(name: str, path: str, as_json: bool) -> int:
     with _explained():
         version = KeyFile(path).rotate(name)
-    said = f"Version {version} of the key {name} encrypts from now on."
-    return _say(said, {"name": name, "version": version}, as_json=as_json)
+    sentence = f"Version {version} of the key {name} encrypts from now on."
+    return _say(sentence, {"name": name, "version": version}, as_json=as_json)
 
 
 @keys.command("retire", help="Remove an earlier version: what it protects can never be read again.")
@@ -97,8 +97,8 @@ def retire(name: str, version: int, path: str, yes: bool, as_json: bool) -> int:
     confirm(f"Remove version {version} of {name} for good? Records under it can never be read again.", yes=yes)
     with _explained():
         KeyFile(path).retire(name, version)
-    said = f"Removed version {version} of the key {name}."
-    return _say(said, {"name": name, "version": version}, as_json=as_json)
+    sentence = f"Removed version {version} of the key {name}."
+    return _say(sentence, {"name": name, "version": version}, as_json=as_json)
 
 
 @keys.command("re-encrypt", help="Copy a topic to another one, encrypted under the current version of its keys.")

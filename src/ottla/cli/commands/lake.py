@@ -51,7 +51,7 @@ def run(file: Path, once: bool, master: str | None) -> int:
 
     level = os.environ.get("OTTLA_LOG_LEVEL", "INFO").upper()
     logging.basicConfig(level=level, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    # It logs a line for each look at a table.
+    # pyiceberg logs a line for every access to a table.
     logging.getLogger("pyiceberg").setLevel(logging.WARNING)
     settings = _settings(file)
     spark = session("ottla lake", master=master, settings=settings.spark)
@@ -78,15 +78,15 @@ def status(file: Path, as_json: bool) -> int:
 
     output = Output(as_json=as_json)
     try:
-        found = table_states(_settings(file))
+        states = table_states(_settings(file))
     except LakeError as error:
         raise Failure(str(error)) from error
-    output.emit([state.to_json() for state in found])
+    output.emit([state.to_json() for state in states])
     output.table(
         ("TOPIC", "TABLE", "FORMAT", "MODE", "ROWS", "FILES", "SNAPSHOTS", "LAG"),
         [
             (state.topic, state.table, state.format, state.mode, state.rows, state.files, state.snapshots, state.lag)
-            for state in found
+            for state in states
         ],
         right=(4, 5, 6, 7),
     )

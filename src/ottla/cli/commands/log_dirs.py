@@ -34,11 +34,11 @@ def describe(session: Session, brokers: str | None, topics: str | None, replicas
     names = {name.strip() for name in topics.split(",")} if topics else None
 
     async def work(admin: AdminClient) -> None:
-        known = await admin.connections.all_brokers()
-        missing = [broker_id for broker_id in wanted or () if broker_id not in known]
+        broker_ids = await admin.connections.all_brokers()
+        missing = [broker_id for broker_id in wanted or () if broker_id not in broker_ids]
         if missing:
-            raise Failure(f"There is no broker {missing[0]}; there are {', '.join(map(str, known))}.")
-        by_broker = await admin.partitions.log_directories(wanted or known)
+            raise Failure(f"There is no broker {missing[0]}; there are {', '.join(map(str, broker_ids))}.")
+        by_broker = await admin.partitions.log_directories(wanted or broker_ids)
         answers: list[dict[str, Any]] = []
         rows: list[tuple[object, ...]] = []
         for broker, directories in by_broker.items():

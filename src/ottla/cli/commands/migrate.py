@@ -116,7 +116,7 @@ def node(
 
 
 async def _findings(admin: AdminClient, properties: dict[str, str], to: str) -> list[Finding]:
-    """What is found about the node and about the cluster, but for its health, which may be better in a moment."""
+    """Findings about the node and the cluster, except its health, which is checked later because it may recover."""
     findings = check_file(properties, to=to)
     if any(finding.severity == WRONG for finding in findings):
         return findings

@@ -77,7 +77,9 @@ def copy(file: Path, until_copied: bool, spark: bool, master: str | None, dry_ru
                 if until_copied and not running.done():
                     with suppress(ClientError):
                         progress = await find_progress(flow, source, target)
-                        if len(progress) >= sum(topics.values()) and not any(one.missing for one in progress):
+                        if len(progress) >= sum(topics.values()) and not any(
+                            partition.missing for partition in progress
+                        ):
                             output.say("Everything is copied.")
                             break
         finally:
@@ -100,32 +102,38 @@ def verify(file: Path, topics: tuple[str, ...], as_json: bool) -> int:
 
     _, flow = _settings(file)
     output = Output(as_json=as_json)
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
 
     async def work(source: Cluster, target: Cluster) -> None:
-        found.extend([one async for one in compare_partitions(flow, source, target, set(topics) or None)])
+        comparisons.extend(
+            [comparison async for comparison in compare_partitions(flow, source, target, set(topics) or None)]
+        )
 
     _run(flow, work)
-    output.emit([{**json_fields(one), "equal": one.is_equal} for one in found])
+    output.emit([{**json_fields(comparison), "equal": comparison.is_equal} for comparison in comparisons])
     output.table(
         ("TOPIC", "PARTITION", "UP TO", "RECORDS", "CHECKSUM", ""),
         [
             (
-                one.topic,
-                one.partition,
-                one.end_offset,
-                one.source_records if one.is_equal else f"{one.source_records} / {one.target_records}",
-                one.source_checksum if one.is_equal else f"{one.source_checksum} / {one.target_checksum}",
-                "equal" if one.is_equal else "DIFFERENT",
+                comparison.topic,
+                comparison.partition,
+                comparison.end_offset,
+                comparison.source_records
+                if comparison.is_equal
+                else f"{comparison.source_records} / {comparison.target_records}",
+                comparison.source_checksum
+                if comparison.is_equal
+                else f"{comparison.source_checksum} / {comparison.target_checksum}",
+                "equal" if comparison.is_equal else "DIFFERENT",
             )
-            for one in found
+            for comparison in comparisons
         ],
         right=(1, 2, 3),
         none="There is nothing to compare yet: run `ottla migrate copy` first.",
     )
-    different = [one for one in found if not one.is_equal]
+    different = [comparison for comparison in comparisons if not comparison.is_equal]
     if different:
-        raise Failure(f"{len(different)} of {len(found)} partitions differ.")
+        raise Failure(f"{len(different)} of {len(comparisons)} partitions differ.")
     return 0
 
 
@@ -166,16 +174,16 @@ def switch(
     async def work(source: Cluster, target: Cluster) -> None:
         names = list(groups)
         if all_groups:
-            names = [one.group for one in await find_groups(flow, source, target)]
+            names = [place.group for place in await find_groups(flow, source, target)]
         moving = GroupSwitch(flow, source, target, output.say, seconds=wait)
-        where = flow.source if back else flow.target
+        cluster_name = flow.source if back else flow.target
         moved = {}
         for name in names:
             if dry_run:
-                output.say(f"Group {name} would continue at {where}.")
+                output.say(f"Group {name} would continue at {cluster_name}.")
                 continue
             moved[name] = await (moving.switch_back(name) if back else moving.switch(name))
-            output.say(f"Group {name} continues at {where}: start its members there ({moved[name]} partitions).")
+            output.say(f"Group {name} continues at {cluster_name}: start its members there ({moved[name]} partitions).")
         if producers:
             await _switch_producers(output, flow, dry_run=dry_run, yes=yes)
         output.emit({"groups": moved, "producers": producers and not dry_run})
@@ -194,7 +202,7 @@ async def _switch_producers(output: Output, flow: FlowSettings, *, dry_run: bool
             output.say(f"Everything is copied: the copying would end, and producers could use {flow.target}.")
             return
         confirm(f"Have all producers of {flow.source} stopped?", yes=yes)
-        # After the answer: what was written before it has to be copied as well.
+        # The copying ends after the confirmation, because records written until then have to be copied, too.
         await command.run(only_if_copied=True)
         after = await command.verify()
         if not after.source_answers:
@@ -202,7 +210,7 @@ async def _switch_producers(output: Output, flow: FlowSettings, *, dry_run: bool
                 f"The copying has ended, but {flow.source} does not answer: repeat the command, which says whether "
                 "something was written there meanwhile."
             )
-        if late := sum(one.offsets for one in after.not_copied):
+        if late := sum(uncopied.offsets for uncopied in after.not_copied):
             raise Failure(
                 f"{late} offsets were written at {flow.source} after the copying had ended: a producer had not "
                 f"stopped. Stop it; `ottla migrate back` copies them to {flow.target} and returns to {flow.source}."
@@ -236,34 +244,34 @@ def report(file: Path, as_json: bool) -> int:
 
     _, flow = _settings(file)
     output = Output(as_json=as_json)
-    found: dict[str, Any] = {}
+    summary: dict[str, Any] = {}
 
     async def work(source: Cluster, target: Cluster) -> None:
         states = FlowStates(flow, target)
         try:
-            found["state"] = (await states.read()).phase.value
+            summary["state"] = (await states.read()).phase.value
         finally:
             await states.close()
         topics = await _topics(flow, source)
         progress = await find_progress(flow, source, target)
-        found["topics"] = len(topics)
-        found["partitions"] = sum(topics.values())
-        found["copied_partitions"] = len(progress)
-        found["missing_offsets"] = sum(one.missing for one in progress)
-        found["groups"] = await find_groups(flow, source, target)
+        summary["topics"] = len(topics)
+        summary["partitions"] = sum(topics.values())
+        summary["copied_partitions"] = len(progress)
+        summary["missing_offsets"] = sum(partition.missing for partition in progress)
+        summary["groups"] = await find_groups(flow, source, target)
 
     _run(flow, work)
-    places: list[GroupPlace] = found.pop("groups")
-    output.emit({**found, "groups": [json_fields(one) for one in places]})
+    places: list[GroupPlace] = summary.pop("groups")
+    output.emit({**summary, "groups": [json_fields(place) for place in places]})
     output.say(
-        f"{flow.name} is {found['state']}: {found['copied_partitions']} of {found['partitions']} partitions of "
-        f"{found['topics']} topics have a copy, {found['missing_offsets']} offsets are not copied yet."
+        f"{flow.name} is {summary['state']}: {summary['copied_partitions']} of {summary['partitions']} partitions of "
+        f"{summary['topics']} topics have a copy, {summary['missing_offsets']} offsets are not copied yet."
     )
     output.table(
         ("GROUP", f"MEMBERS AT {flow.source}", f"MEMBERS AT {flow.target}", "PARTITIONS", "OFFSETS SET"),
         [
-            (one.group, one.members_at_source, one.members_at_target, one.partitions, one.moved_partitions)
-            for one in places
+            (place.group, place.members_at_source, place.members_at_target, place.partitions, place.moved_partitions)
+            for place in places
         ],
         right=(1, 2, 3, 4),
         none="No group has offsets in these topics.",

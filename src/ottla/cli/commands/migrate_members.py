@@ -1,4 +1,4 @@
-"""`ottla migrate join|leave`: nodes of Ottla join a cluster of Apache Kafka, and those of Kafka leave it, or back."""
+"""`ottla migrate join|leave`: Ottla nodes join a cluster of Apache Kafka and Kafka nodes leave it, or the reverse."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def leave(
 
     async def work(admin: AdminClient) -> None:
         cluster, quorum = await admin.cluster.describe(fenced=True), await admin.cluster.quorum()
-        # Without observers: the quorum lists one that has left for a while.
+        # Observers are excluded, because the quorum still lists an observer for a while after it has left.
         known = {node.node_id for node in cluster.brokers} | {voter.node_id for voter in quorum.voters}
         if node_id not in known:
             raise Failure(f"There is no broker or voter {node_id}; there are {', '.join(map(str, sorted(known)))}.")

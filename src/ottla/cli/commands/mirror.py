@@ -92,21 +92,21 @@ def status(file: Path, as_json: bool) -> int:
     settings = _settings(file)
 
     async def look() -> list[tuple[FlowSettings, str, FlowLag]]:
-        found = []
+        statuses = []
         for flow in settings.flows:
             driver = FlowDriver(flow)
             try:
-                found.append((flow, (await driver.state()).phase.value, await driver.lag()))
+                statuses.append((flow, (await driver.state()).phase.value, await driver.lag()))
             finally:
                 await driver.close()
-        return found
+        return statuses
 
     output = Output(as_json=as_json)
-    found = run_async(look())
+    statuses = run_async(look())
     output.emit(
         [
             {"flow": flow.name, "state": state, "offsets": flow.offset_mode.value, **json_fields(lag)}
-            for flow, state, lag in found
+            for flow, state, lag in statuses
         ]
     )
     output.table(
@@ -121,7 +121,7 @@ def status(file: Path, as_json: bool) -> int:
                 lag.worst_partition,
                 lag.worst_records,
             )
-            for flow, state, lag in found
+            for flow, state, lag in statuses
         ],
         right=(3, 4, 6),
     )
@@ -190,7 +190,7 @@ def run_failback(flow: FlowSettings, *, dry_run: bool, new_topics: bool, yes: bo
         output.say(f"{flow.source} has what {flow.target} has. Stop the clients of {flow.target} now.")
         question = f"Have all clients of {flow.target} stopped?"
         try:
-            # In a thread: the answer may take long, and connections have to be kept up.
+            # A thread asks, because the answer may take long and the event loop has to keep connections alive.
             await asyncio.to_thread(confirm, question, yes=yes)
         except Failure as error:
             raise Failure(
@@ -228,7 +228,10 @@ def _show_switch(output: Output, report: SwitchReport, old_side: str, *, is_done
         output.say(f"Written at {old_side} and not copied:")
         output.table(
             ("TOPIC", "PARTITION", "FIRST OFFSET", "END OFFSET", "OFFSETS"),
-            [(one.topic, one.partition, one.first_offset, one.end_offset, one.offsets) for one in report.not_copied],
+            [
+                (uncopied.topic, uncopied.partition, uncopied.first_offset, uncopied.end_offset, uncopied.offsets)
+                for uncopied in report.not_copied
+            ],
             right=(1, 2, 3, 4),
         )
     else:

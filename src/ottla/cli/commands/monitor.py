@@ -1,16 +1,18 @@
-"""`ottla monitor`: an end-to-end check of a cluster, and the lag of its groups, judged."""
+"""`ottla monitor`: checks a cluster end to end, and rates the lag of its groups and mirrors."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ottla.cli.failures import sentence_of
 from ottla.cli.mirror_files import read_mirror_file
 from ottla.cli.output import Output, counted, duration, json_fields, say_wrong
 from ottla.cli.session import (
@@ -25,6 +27,8 @@ from ottla.cli.session import (
 from ottla.cli.table import COMMANDS
 from ottla.cli.verbs import VerbGroup
 from ottla.client.admin import AdminClient
+from ottla.client.errors import ClientError
+from ottla.model.errors import KafkaError
 
 if TYPE_CHECKING:
     from ottla.monitor.group_watch import GroupStatus
@@ -33,6 +37,8 @@ if TYPE_CHECKING:
     from ottla.monitor.report import MonitorReport
 
 __all__ = ["monitor"]
+
+T = TypeVar("T")
 
 
 @click.group(cls=VerbGroup, default="run", verbs={}, help=COMMANDS["monitor"].help)
@@ -92,16 +98,16 @@ def run(
 
         def on_ready() -> None:
             brokers = len(set(probe.leaders.values()))
-            what = f"{counted(brokers, 'broker')}, {counted(len(probe.leaders), 'partition')} of {topic}"
-            click.echo(f"ready {what}", err=output.as_json)
+            scope = f"{counted(brokers, 'broker')}, {counted(len(probe.leaders), 'partition')} of {topic}"
+            click.echo(f"ready {scope}", err=output.as_json)
 
         async with _served(metrics_host, metrics_port, lambda: prometheus_text(probe, time.monotonic())):
             await probe.run(seconds=seconds, is_stopped=lambda: bool(stopped), on_ready=on_ready)
         return report(probe, time.monotonic())
 
-    made = run_async(whole())
-    _show(output, made)
-    return 0 if made.is_clean else 1
+    summary = run_async(whole())
+    _show(output, summary)
+    return 0 if summary.is_clean else 1
 
 
 @monitor.command(
@@ -134,14 +140,11 @@ def lag(
         stopped = stop_signals()
         watch = GroupWatch(admin, pattern=pattern, window=window)
         newest: list[GroupStatus] = []
-        taken = 0
         async with _served(metrics_host, metrics_port, lambda: groups_text(newest)):
-            while not stopped and (count is None or taken < count):
-                if taken:
-                    await pause(interval, stopped)
-                newest[:] = await watch.look()
-                taken += 1
-                _show_groups(session.output, newest)
+            async for sample in _samples(session.output, watch.look, interval, count, stopped):
+                newest[:] = sample or []
+                if sample is not None:
+                    _show_groups(session.output, newest)
 
     return session.run(work)
 
@@ -173,14 +176,11 @@ def mirrors(
         stopped = stop_signals()
         watch = MirrorWatch(admin, flows)
         newest: list[MirrorStatus] = []
-        taken = 0
         async with _served(metrics_host, metrics_port, lambda: mirrors_text(newest)):
-            while not stopped and (count is None or taken < count):
-                if taken:
-                    await pause(interval, stopped)
-                newest[:] = await watch.look()
-                taken += 1
-                _show_mirrors(session.output, newest)
+            async for sample in _samples(session.output, watch.look, interval, count, stopped):
+                newest[:] = sample or []
+                if sample is not None:
+                    _show_mirrors(session.output, newest)
 
     return session.run(work)
 
@@ -237,9 +237,30 @@ def export(
     return output.exit_code
 
 
+async def _samples(
+    output: Output, look: Callable[[], Awaitable[T]], interval: float, count: int | None, stopped: list[int]
+) -> AsyncIterator[T | None]:
+    """A sample per interval until a signal arrives. None for a sample that failed, except the first, which raises."""
+    for number in itertools.count() if count is None else range(count):
+        if number:
+            await pause(interval, stopped)
+        if stopped:
+            return
+        try:
+            sample = await look()
+        except (KafkaError, ClientError, OSError) as error:
+            if not number:
+                raise
+            output.failed = True
+            say_wrong(sentence_of(error))
+            yield None
+        else:
+            yield sample
+
+
 @asynccontextmanager
 async def _served(host: str, port: int | None, pages: Callable[[], Iterable[str]]) -> Any:
-    """The metrics endpoint, if one is wanted."""
+    """The metrics endpoint, if a port is configured."""
     from ottla.monitor.endpoint import serve_metrics
 
     if port is None:
@@ -253,12 +274,12 @@ async def _served(host: str, port: int | None, pages: Callable[[], Iterable[str]
 
 def _tell(output: Output, finding: Finding) -> None:
     moment = time.strftime("%H:%M:%S")
-    where = f"partition {finding.partition} (broker {finding.leader})"
-    output.say(f"{moment} {finding.event}: {where} {finding.text}")
+    place = f"partition {finding.partition} (broker {finding.leader})"
+    output.say(f"{moment} {finding.event}: {place} {finding.text}")
     output.emit({"time": int(time.time() * 1000), **json_fields(finding)})
 
 
-def _show(output: Output, made: MonitorReport) -> None:
+def _show(output: Output, summary: MonitorReport) -> None:
     output.table(
         ("PARTITION", "BROKER", "PRODUCED", "CONSUMED", "FAILED", "LOST", "DOUBLED", "REORDERED", "P50", "P99", "MAX"),
         [
@@ -275,25 +296,25 @@ def _show(output: Output, made: MonitorReport) -> None:
                 duration(row.latency.p99_ms),
                 duration(row.latency.max_ms),
             )
-            for row in made.partitions
+            for row in summary.partitions
         ],
         right=range(11),
     )
     output.say()
     output.say(
-        f"{made.produced} produced, {made.consumed} consumed, {made.lost} lost, {made.duplicated} doubled, "
-        f"{made.reordered} out of order in {made.seconds:.0f} s"
+        f"{summary.produced} produced, {summary.consumed} consumed, {summary.lost} lost, {summary.duplicated} doubled, "
+        f"{summary.reordered} out of order in {summary.seconds:.0f} s"
     )
     output.say(
-        f"availability {made.availability * 100:.3f} %, {counted(made.outages, 'outage')} "
-        f"({made.outage_seconds:.1f} s), end to end p50 {duration(made.latency.p50_ms)}, "
-        f"p99 {duration(made.latency.p99_ms)}, commit p99 {duration(made.commit_latency.p99_ms)}"
+        f"availability {summary.availability * 100:.3f} %, {counted(summary.outages, 'outage')} "
+        f"({summary.outage_seconds:.1f} s), end to end p50 {duration(summary.latency.p50_ms)}, "
+        f"p99 {duration(summary.latency.p99_ms)}, commit p99 {duration(summary.commit_latency.p99_ms)}"
     )
     if output.as_json:
-        # One line, as programs read it, on a terminal too.
+        # Programs read one line, so the JSON is one line on a terminal, too.
         import json
 
-        click.echo(json.dumps(json_fields(made)))
+        click.echo(json.dumps(json_fields(summary)))
 
 
 def _show_groups(output: Output, groups: list[GroupStatus]) -> None:

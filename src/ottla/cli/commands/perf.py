@@ -75,10 +75,10 @@ def produce(
     if payload_file is not None:
         with open(payload_file, "rb") as file:
             payloads = [line.rstrip(b"\n") for line in file] or payloads
-    given = dict(session.take(parse_key_values((*extra, *more), option="--command-property")))
+    properties = dict(session.take(parse_key_values((*extra, *more), option="--command-property")))
     if transactional_id is not None:
-        given["transactional.id"] = transactional_id
-    settings = producer_settings(given)
+        properties["transactional.id"] = transactional_id
+    settings = producer_settings(properties)
     run = _ProduceRun(session, settings, chosen, payloads, num_records, throughput, transaction_duration_ms)
     run.print_metrics = print_metrics
     return run_async(run.run())
@@ -222,9 +222,9 @@ def consume(
             with session.output.progress("consuming", messages) as advance:
                 while count < messages:
                     if batches:
-                        some = await consumer.raw_batches(idle_ms)
-                        new = sum(batch.header.record_count for batch in some)
-                        size += sum(len(batch.view) for batch in some)
+                        fetched = await consumer.raw_batches(idle_ms)
+                        new = sum(batch.header.record_count for batch in fetched)
+                        size += sum(len(batch.view) for batch in fetched)
                     else:
                         records = await consumer.poll(idle_ms)
                         new = len(records)
@@ -259,7 +259,7 @@ def end_to_end(
         raise click.UsageError("Name a topic, as an argument or with --topic.")
     if acks not in ("1", "all", "-1"):
         raise click.UsageError("--acks must be 1 or all: without acknowledgements there is no latency to measure.")
-    # The file serves producer and consumer: a property of either is valid.
+    # The file is for both clients, so properties of the producer and of the consumer are valid.
     producing = producer_settings({**known_to_producers(session.properties), "acks": acks, "linger.ms": "0"})
     own = {"auto.offset.reset": "latest", "fetch.max.wait.ms": "500"}
     consuming = consumer_settings({**known_to_consumers(session.properties), **own})

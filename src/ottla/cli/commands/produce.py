@@ -154,9 +154,9 @@ def produce(
         session.settings = replace(session.settings, bootstrap_servers=parse_bootstrap(brokers, option="--broker-list"))
         session.is_told_where = True
     session.take(parse_key_values(extra, option="--command-property"))
-    given = _properties(session, flags, sync=sync)
-    encrypt = encryption(take_settings(given))
-    settings = producer_settings(given)
+    client_properties = _properties(session, flags, sync=sync)
+    encrypt = encryption(take_settings(client_properties))
+    settings = producer_settings(client_properties)
     how = line_format(properties)
     if files and (kind is not None or properties):
         raise click.UsageError("A file is one record: --input and the properties of lines are about standard input.")
@@ -191,9 +191,9 @@ def _common(key: str | None, headers: tuple[str, ...], partition: int | None) ->
 
 def _properties(session: Session, flags: Mapping[str, object], *, sync: bool) -> dict[str, str]:
     """A given flag takes precedence over a property, and a property over the default of a flag."""
-    given = {name: str(value) for name, value in flags.items() if value is not None}
-    defaults = {_PROPERTIES[name]: value for name, value in given.items() if not is_explicit(name)}
-    explicit = {_PROPERTIES[name]: value for name, value in given.items() if is_explicit(name)}
+    values = {name: str(value) for name, value in flags.items() if value is not None}
+    defaults = {_PROPERTIES[name]: value for name, value in values.items() if not is_explicit(name)}
+    explicit = {_PROPERTIES[name]: value for name, value in values.items() if is_explicit(name)}
     session.take({name: value for name, value in explicit.items() if name in _OF_CONNECTION})
     whole = {"compression.type": "none", **defaults, **session.properties, **explicit}
     return whole | {"linger.ms": "0"} if sync else whole

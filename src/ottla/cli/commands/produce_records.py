@@ -25,7 +25,7 @@ DELIVERIES_MAX = 10_000
 
 
 class Common(NamedTuple):
-    """What all records of a run have unless they say otherwise."""
+    """The key, headers and partition of records that have none of their own."""
 
     key: bytes | None
     headers: list[tuple[str, bytes]]
@@ -114,7 +114,7 @@ class Writer:
                     await _sleep_until(start + self._sent / self._rate)
                 await self._send(producer, record)
                 _prompt(prompts)
-            # Report failures before the next line arrives, which may take long.
+            # Failures are reported now, because the next line may arrive much later.
             self._settle()
 
     async def _send(self, producer: Producer, record: LineRecord) -> None:
@@ -147,7 +147,7 @@ class Writer:
 
     def _settle(self) -> None:
         """Counts finished deliveries; each reason of a failure is reported once."""
-        said = set()
+        reasons = set()
         for delivery in self._waiting:
             if delivery.done:
                 try:
@@ -155,9 +155,9 @@ class Writer:
                     self._written += 1
                 except (KafkaError, ClientError) as error:
                     self._failed += 1
-                    said.add(sentence_of(error))
+                    reasons.add(sentence_of(error))
         self._waiting = [delivery for delivery in self._waiting if not delivery.done]
-        for sentence in sorted(said):
+        for sentence in sorted(reasons):
             say_wrong(sentence)
 
     def _report(self) -> None:

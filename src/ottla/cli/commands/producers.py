@@ -38,9 +38,9 @@ def show_producers(
 
     async def work(admin: AdminClient) -> None:
         partitions = []
-        for name, some in wanted:
+        for name, numbers in wanted:
             info = await admin.connections.fresh_topic(name)
-            partitions += [TopicPartition(name, number) for number in some or info.partitions]
+            partitions += [TopicPartition(name, number) for number in numbers or info.partitions]
         rows: list[tuple[object, ...]] = []
         for topic_partition, states in sorted(
             (await admin.transactions.producers(partitions, broker=broker_id)).items()

@@ -1,4 +1,4 @@
-"""`ottla profile`: names for clusters, so that a command need not say where the cluster is and how to log in."""
+"""`ottla profile`: names for the addresses and credentials of clusters."""
 
 from __future__ import annotations
 

@@ -68,9 +68,9 @@ def add_controller(session: Session, config: str | None, dry_run: bool) -> int:
     async def work(admin: AdminClient) -> None:
         if not dry_run:
             await admin.cluster.add_controller(node.node_id, directory_id, listeners)
-        where = ", ".join(f"{name}://{address}" for name, address in listeners.items())
+        addresses = ", ".join(f"{name}://{address}" for name, address in listeners.items())
         does = "would vote" if dry_run else "votes now"
-        session.output.say(f"Controller {node.node_id} with directory {directory_id} at {where} {does}.")
+        session.output.say(f"Controller {node.node_id} with directory {directory_id} at {addresses} {does}.")
         session.output.emit({"added": not dry_run, "nodeId": node.node_id, "directoryId": str(directory_id)})
 
     return session.run(work)
@@ -101,8 +101,8 @@ def remove_controller(session: Session, node_id: int, directory: str | None, dry
                 f"There is not exactly one such voter {node_id}; 'ottla quorum describe --replication' shows all."
             )
         if not dry_run:
-            left = len(voters) - 1
-            confirm(f"Remove controller {node_id} from the voters? {left} will remain.", yes=yes)
+            remaining = len(voters) - 1
+            confirm(f"Remove controller {node_id} from the voters? {remaining} will remain.", yes=yes)
             await admin.cluster.remove_controller(node_id, directory_ids[0])
         does = "would lose its vote" if dry_run else "votes no more"
         session.output.say(f"Controller {node_id} with directory {directory_ids[0]} {does}.")

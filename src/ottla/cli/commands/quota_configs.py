@@ -41,9 +41,9 @@ def alter_quotas(
         if validate_only:
             raise Failure("Credentials cannot be checked without changing them.")
         return alter_credentials(session, components, changes)
+    entity, wanted = entity_of(components), quota_changes(changes)
 
     async def work(admin: AdminClient) -> None:
-        entity, wanted = entity_of(components), quota_changes(changes)
         now = (await admin.quotas.describe(components, strict=True)).get(entity, {})
         if missing := [key for key, value in wanted.items() if value is None and key not in now]:
             raise Failure(f"{', '.join(missing)} cannot be removed from {in_words(entity)}: it is not set.")

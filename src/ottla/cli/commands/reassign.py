@@ -58,12 +58,12 @@ def generate(
 
     async def work(admin: AdminClient) -> None:
         current = await _current(admin, wanted)
-        known = admin.connections.metadata.brokers
+        known_brokers = admin.connections.metadata.brokers
         for broker in targets:
-            if broker not in known:
-                raise Failure(f"There is no broker {broker}; there are {', '.join(map(str, sorted(known)))}.")
-        racks = {broker: None if disable_rack_aware else known[broker].rack for broker in targets}
-        proposed = propose(current, racks, hosts={broker: known[broker].host for broker in targets})
+            if broker not in known_brokers:
+                raise Failure(f"There is no broker {broker}; there are {', '.join(map(str, sorted(known_brokers)))}.")
+        racks = {broker: None if disable_rack_aware else known_brokers[broker].rack for broker in targets}
+        proposed = propose(current, racks, hosts={broker: known_brokers[broker].host for broker in targets})
         session.output.say("Current partition replica assignment")
         session.output.say(format_plan(current, await _directories(admin, current)))
         session.output.say()
@@ -206,8 +206,11 @@ def list_moving(session: Session) -> int:
 
 
 async def _states(admin: AdminClient, plan: Plan) -> tuple[list[tuple[str, str, str, str]], bool]:
-    """(partition, wanted, replicas, state) of all partitions of the plan, and whether any is moving."""
-    moving = await admin.partitions.reassignments(plan.replicas)
+    """(partition, wanted, replicas, state) of the plan, and whether a move needs the throttles of the brokers.
+
+    The rates of a broker apply to all moves, so a reassignment of another plan needs them as well.
+    """
+    moving = await admin.partitions.reassignments()
     current = await _current(admin, sorted({partition.topic for partition in plan.replicas}))
     rows = []
     for partition, wanted in sorted(plan.replicas.items()):
@@ -219,7 +222,31 @@ async def _states(admin: AdminClient, plan: Plan) -> tuple[list[tuple[str, str, 
         else:
             state = "done" if list(have) == wanted else "elsewhere"
         rows.append((str(partition), numbers(wanted), numbers(have or ()), state))
-    return rows, bool(moving)
+    rows += (directories := await _directory_states(admin, plan))
+    return rows, bool(moving) or any(row[3] == "moving" for row in directories)
+
+
+async def _directory_states(admin: AdminClient, plan: Plan) -> list[tuple[str, str, str, str]]:
+    """(replica, wanted directory, directory, state) of all replicas whose directory the plan names."""
+    if not plan.directories:
+        return []
+    current: dict[tuple[int, TopicPartition], str] = {}
+    future: dict[tuple[int, TopicPartition], str] = {}
+    for broker, directories in (await admin.partitions.log_directories(partitions=plan.replicas)).items():
+        for directory in directories if isinstance(directories, list) else ():
+            for partition, replica in directory.replicas.items():
+                (future if replica.is_future else current)[broker, partition] = directory.path
+    rows = []
+    for (broker, partition), wanted in sorted(plan.directories.items()):
+        have = current.get((broker, partition))
+        if have is None:
+            state = "there is no such replica"
+        elif future.get((broker, partition)) == wanted:
+            state = "moving"
+        else:
+            state = "done" if have == wanted else "elsewhere"
+        rows.append((f"{partition} on broker {broker}", wanted, have or "", state))
+    return rows
 
 
 def _read(path: str) -> Plan:

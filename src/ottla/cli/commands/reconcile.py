@@ -54,7 +54,7 @@ def reconcile(
     if produced and bucket_ms % BUCKET_MS:
         raise click.UsageError("Producers count in buckets of 10s: with --produced, --bucket is a multiple of it.")
     from_ms = parse_moment(begin, now_ms=now_ms)
-    # Only whole buckets: of a part, one stage may have seen more than another.
+    # Only whole buckets are compared: in an incomplete bucket, the stages may have read different numbers of records.
     from_ms = max(from_ms + -from_ms % bucket_ms, 0)
     to_ms = now_ms - _duration_ms("--settle", settle)
     to_ms -= to_ms % bucket_ms
@@ -70,9 +70,9 @@ def reconcile(
                 client = session.settings
                 if stage.bootstrap is not None:
                     client = replace(client, bootstrap_servers=parse_bootstrap(stage.bootstrap, option="--stage"))
-                found = StageBooks(stage.name, bucket_ms, late_after_ms)
-                await read_log(client, stage.topic, found, from_ms, advance)
-                books.append(found)
+                stage_books = StageBooks(stage.name, bucket_ms, late_after_ms)
+                await read_log(client, stage.topic, stage_books, from_ms, advance)
+                books.append(stage_books)
         return books
 
     rows = compare(run_async(read()), from_ms=from_ms, to_ms=to_ms)

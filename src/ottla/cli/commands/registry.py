@@ -158,7 +158,7 @@ def registry(
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(name for each in text.split(",") if (name := each.strip()))
+    return tuple(name for part in text.split(",") if (name := part.strip()))
 
 
 def _guard(
@@ -201,7 +201,7 @@ def _guard(
 
 
 def _open_audit(path: Path | None) -> None:
-    """Lines are written by a thread: a slow disk must not stop requests."""
+    """Opens the audit log. A thread writes its lines, so that a slow disk does not delay requests."""
     import queue
     from logging.handlers import QueueHandler, QueueListener
 

@@ -90,7 +90,7 @@ def create(
     access: Access,
 ) -> int:
     try:
-        found = rules(resources, pattern, access, Subjects(allowed=("",)))
+        role_rules = rules(resources, pattern, access, Subjects(allowed=("",)))
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 
@@ -98,7 +98,7 @@ def create(
         before = known.get(name)
         if before is not None and not replace:
             raise Failure(f"The role {name!r} exists. --replace gives it other rules.")
-        return Role(name, tuple(found), () if before is None else before.members)
+        return Role(name, tuple(role_rules), () if before is None else before.members)
 
     return _change(session, name, change)
 
@@ -159,15 +159,16 @@ def apply(session: Session) -> int:
 
 
 def _change(session: Session, name: str, change: Callable[[dict[str, Role]], Role | None]) -> int:
-    """Writes the role that `change` returns, or its end, and makes the ACLs follow.
+    """Writes the role that `change` returns, or deletes it if that is None, and updates the ACLs.
 
-    New ACLs come before the role is written, and old ones go behind it: a command that fails halfway is repeated.
+    New ACLs are created before the role is written, and old ACLs are deleted after it, so that a command that failed
+    halfway can be repeated.
     """
 
     async def work(admin: AdminClient) -> None:
         before = await read_roles(admin, session.settings)
         role = change(before)
-        after = {known: each for known, each in before.items() if known != name}
+        after = {role_name: kept_role for role_name, kept_role in before.items() if role_name != name}
         if role is not None:
             after[name] = role
         planned = plan(before, after, await admin.acls.describe())

@@ -38,12 +38,12 @@ def _options(function: Run) -> Run:
     @click.option("--user", envvar="OTTLA_REGISTRY_USER", metavar="NAME:PASSWORD", help="For a registry with a login.")
     @click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")
     @functools.wraps(function)
-    def wrapper(url: str, authority: str | None, user: str | None, as_json: bool, **rest: Any) -> Any:
+    def wrapper(url: str, authority: str | None, user: str | None, as_json: bool, **options: Any) -> Any:
         name, _, password = (user or "").partition(":")
         client = RegistryClient(url, user=name or None, password=password, tls=trusted_authority(authority))
         output = Output(as_json=as_json)
         try:
-            return function(client, output, **rest) or output.exit_code
+            return function(client, output, **options) or output.exit_code
         except RegistryClientError as error:
             raise Failure(str(error)) from None
         finally:
@@ -63,15 +63,18 @@ def schemas() -> None:
 @_options
 def list_(client: RegistryClient, output: Output, prefix: str, deleted: bool) -> None:
     query = f"latestOnly=true&subjectPrefix={quoted(':*:' + prefix)}" + ("&deleted=true" if deleted else "")
-    found = client.call("GET", f"/schemas?{query}")
+    versions = client.call("GET", f"/schemas?{query}")
     output.table(
         ("SUBJECT", "VERSION", "ID", "TYPE"),
-        [(each["subject"], each["version"], each["id"], each.get("schemaType", "AVRO")) for each in found],
+        [
+            (version["subject"], version["version"], version["id"], version.get("schemaType", "AVRO"))
+            for version in versions
+        ],
         right=(1, 2),
         fold=(0,),
         none="There are no schemas.",
     )
-    output.emit(found)
+    output.emit(versions)
 
 
 @schemas.command(help="Show a schema, by its subject or its id.")
@@ -80,11 +83,11 @@ def list_(client: RegistryClient, output: Output, prefix: str, deleted: bool) ->
 @_options
 def show(client: RegistryClient, output: Output, name: str, version: str) -> None:
     if name.isdecimal():
-        found = client.call("GET", f"/schemas/ids/{name}")
+        answer = client.call("GET", f"/schemas/ids/{name}")
     else:
-        found = client.call("GET", f"{_path(name)}/versions/{quoted(version)}?deleted=true")
-    output.say(found["schema"])
-    output.emit(found)
+        answer = client.call("GET", f"{_path(name)}/versions/{quoted(version)}?deleted=true")
+    output.say(answer["schema"])
+    output.emit(answer)
 
 
 @schemas.command(help="Register the schema of a file (.avsc, .proto, .json) under a subject.")
@@ -104,9 +107,9 @@ def register(
     references: tuple[str, ...],
 ) -> None:
     body = _body(file, kind, references)
-    found = client.call("POST", f"{_path(subject)}/versions{'?normalize=true' if normalize else ''}", body)
-    output.say(f"{subject} version {found.get('version', '?')} has the id {found['id']}.")
-    output.emit(found)
+    registered = client.call("POST", f"{_path(subject)}/versions{'?normalize=true' if normalize else ''}", body)
+    output.say(f"{subject} version {registered.get('version', '?')} has the id {registered['id']}.")
+    output.emit(registered)
 
 
 @schemas.command(help="Check whether the schema of a file is compatible with the versions of a subject.")
@@ -119,12 +122,12 @@ def check(
     client: RegistryClient, output: Output, subject: str, file: Path, kind: str | None, references: tuple[str, ...]
 ) -> int:
     path = f"/compatibility/subjects/{quoted(subject)}/versions?verbose=true"
-    found = client.call("POST", path, _body(file, kind, references))
-    output.say("It is compatible." if found["is_compatible"] else "It is not compatible:")
-    for message in found.get("messages", ()):
+    verdict = client.call("POST", path, _body(file, kind, references))
+    output.say("It is compatible." if verdict["is_compatible"] else "It is not compatible:")
+    for message in verdict.get("messages", ()):
         output.say(f"  {message}")
-    output.emit(found)
-    return 0 if found["is_compatible"] else 1
+    output.emit(verdict)
+    return 0 if verdict["is_compatible"] else 1
 
 
 @schemas.command("hash-password", help="Print a line for 'ottla registry --users'; the password is asked for.")
@@ -149,8 +152,8 @@ def delete(
     if permanent:
         confirm(f"Records with a schema of {subject} can no longer be read afterwards. Delete it permanently?", yes=yes)
     path = _path(subject) + ("" if version is None else f"/versions/{quoted(version)}")
-    found = client.call("DELETE", path + ("?permanent=true" if permanent else ""))
-    numbers = found if isinstance(found, list) else [found]
+    deleted = client.call("DELETE", path + ("?permanent=true" if permanent else ""))
+    numbers = deleted if isinstance(deleted, list) else [deleted]
     output.say(f"Deleted {counted(len(numbers), 'version')} of {subject}.")
     output.emit(numbers)
 
@@ -169,9 +172,9 @@ def compatibility(client: RegistryClient, output: Output, subject: str | None, l
     path = "/config" if subject is None else f"/config/{quoted(subject)}"
     if level is not None:
         client.call("PUT", path, {"compatibility": level.upper()})
-    found = client.call("GET", path + "?defaultToGlobal=true")
-    output.say(found["compatibilityLevel"])
-    output.emit(found)
+    config = client.call("GET", path + "?defaultToGlobal=true")
+    output.say(config["compatibilityLevel"])
+    output.emit(config)
 
 
 def _path(subject: str) -> str:

@@ -62,11 +62,13 @@ def reset(
     async def work(admin: AdminClient) -> None:
         await _check_inactive(admin, application)
         existing = await admin.topics.names()
-        found = internal_topics(application, existing)
-        wanted = found if more is None else [topic.strip() for topic in more.split(",")]
-        foreign = [topic for topic in wanted if topic not in found]
+        internal = internal_topics(application, existing)
+        wanted = internal if more is None else [topic.strip() for topic in more.split(",")]
+        foreign = [topic for topic in wanted if topic not in internal]
         if foreign:
-            raise Failure(f"{foreign[0]} is no internal topic of {application}; it has {', '.join(found) or 'none'}.")
+            raise Failure(
+                f"{foreign[0]} is no internal topic of {application}; it has {', '.join(internal) or 'none'}."
+            )
         planned = await _planned_offsets(admin, application, chosen, topics, existing)
         if not dry_run:
             confirm(f"Reset {application}? This deletes {len(wanted)} internal topics.", yes=yes)
@@ -110,7 +112,7 @@ async def _planned_offsets(
 
 
 async def _fence(admin: AdminClient, application: str) -> None:
-    """Workers that still run must not commit any more."""
+    """Fences the workers that still run, so that they cannot commit."""
     for transaction in await admin.transactions.find():
         if is_worker_of(application, transaction.transactional_id):
             settings = ProducerSettings(transactional_id=transaction.transactional_id)

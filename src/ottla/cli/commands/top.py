@@ -114,7 +114,7 @@ def _picture(view: View, rows: int) -> Any:
 
 
 def _short(name: str) -> str:
-    """A long name shortened in the middle, to leave room for the numbers."""
+    """The name, shortened in the middle if it is long, so that the numbers have room."""
     return name if len(name) <= NAME_WIDTH_MAX else f"{name[: NAME_WIDTH_MAX - 16]}…{name[-15:]}"
 
 
@@ -123,8 +123,8 @@ def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Any:
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for number, name in enumerate(columns):
-        left = number == 0 or name == "ADDRESS"
-        table.add_column(name, justify="left" if left else "right", overflow="ellipsis", no_wrap=True)
+        is_text = number == 0 or name == "ADDRESS"
+        table.add_column(name, justify="left" if is_text else "right", overflow="ellipsis", no_wrap=True)
     for row in rows:
         table.add_row(*row)
     return table

@@ -15,9 +15,11 @@ from ottla.cli.session import Session, cluster_options, confirm, yes_option
 from ottla.cli.verbs import VerbGroup
 from ottla.client.admin import AdminClient
 from ottla.client.admin.configs import ConfigEntry, ConfigResource, ConfigSource, ResourceType
+from ottla.client.admin.partitions import OngoingReassignment
 from ottla.client.admin.topics import DescribedTopic, NewTopic
+from ottla.client.errors import RequestUnsupported
 from ottla.model.errors import ErrorCode, KafkaError
-from ottla.model.ids import Uuid
+from ottla.model.ids import TopicPartition, Uuid
 
 __all__ = ["topics"]
 
@@ -155,10 +157,10 @@ def alter(
         existing = await _existing(admin, names + more, None, if_exists=if_exists)
         assignments = None
         if replica_assignment:
-            given = parse_assignments(replica_assignment)
+            replicas = parse_assignments(replica_assignment)
             described = await admin.topics.describe(existing)
             assignments = {
-                name: [given[number] for number in sorted(given)][len(topic.partitions) :]
+                name: [replicas[number] for number in sorted(replicas)][len(topic.partitions) :]
                 for name, topic in described.items()
                 if isinstance(topic, DescribedTopic)
             }
@@ -207,13 +209,14 @@ def describe(
         ]
         settings = await admin.configs.describe([ConfigResource(ResourceType.TOPIC, topic.name) for topic in described])
         live = set(admin.connections.metadata.brokers)
+        moving = await _moving(admin) if chosen.under_replicated_partitions else {}
         answers = []
         for topic in described:
             entries = settings[ConfigResource(ResourceType.TOPIC, topic.name)]
             listed = entries if isinstance(entries, list) else []
             overrides = [entry for entry in listed if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG]
             min_isr = next((int(entry.value or 1) for entry in listed if entry.name == "min.insync.replicas"), 1)
-            partitions = wanted_partitions(topic, chosen, min_isr=min_isr, live=live)
+            partitions = wanted_partitions(topic, chosen, min_isr=min_isr, live=live, moving=moving)
             if chosen.topics_with_overrides and not overrides:
                 continue
             if chosen.about_partitions and not partitions:
@@ -225,6 +228,18 @@ def describe(
         session.output.emit(answers)
 
     return session.run(work)
+
+
+async def _moving(admin: AdminClient) -> dict[TopicPartition, OngoingReassignment]:
+    """The reassignments in progress; none if the user or the cluster cannot list them, as in Kafka's tool."""
+    try:
+        return await admin.partitions.reassignments()
+    except RequestUnsupported:
+        return {}
+    except KafkaError as error:
+        if error.code not in (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_VERSION):
+            raise
+        return {}
 
 
 async def _existing(

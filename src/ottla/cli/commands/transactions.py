@@ -168,7 +168,7 @@ def abort(
                     f"No transaction of {topic_partition} begins at {start_offset}; "
                     f"'ottla producers {topic}' shows them."
                 )
-            # A partition without a marker knows no coordinator epoch, so any epoch is newer.
+            # A partition without a marker has no coordinator epoch, so any epoch is newer.
             identity = (state.producer_id, state.producer_epoch, max(state.coordinator_epoch, 0))
         if None in identity:
             raise Failure("--producer-id needs --producer-epoch and --coordinator-epoch.", exit_code=2)

@@ -49,7 +49,7 @@ def verifiable_consumer(
     enable_autocommit: bool,
     reset_policy: str,
 ) -> int:
-    given = {
+    properties = {
         **session.properties,
         "group.id": group_id,
         "group.protocol": group_protocol,
@@ -63,7 +63,7 @@ def verifiable_consumer(
         "group.instance.id": group_instance_id,
         "partition.assignment.strategy": assignment_strategy,
     }
-    settings = consumer_settings(given | {name: value for name, value in optional.items() if value is not None})
+    settings = consumer_settings(properties | {name: value for name, value in optional.items() if value is not None})
 
     async def whole() -> int:
         stopped = stop_signals()
@@ -74,8 +74,8 @@ def verifiable_consumer(
             )
             say({"name": "startup_complete"})
             while not stopped and (max_messages < 0 or count < max_messages):
-                left = 500 if max_messages < 0 else min(500, max_messages - count)
-                records = await consumer.poll(200, max_records=left)
+                limit = 500 if max_messages < 0 else min(500, max_messages - count)
+                records = await consumer.poll(200, max_records=limit)
                 if not records:
                     continue
                 count += len(records)

@@ -118,7 +118,7 @@ class _Run:
             await asyncio.sleep(0)
 
     async def _send(self, record: _Numbered) -> None:
-        what = {"topic": self._topic, "key": record.key, "value": record.value}
+        fields = {"topic": self._topic, "key": record.key, "value": record.value}
         key = None if record.key is None else record.key.encode()
         try:
             delivery = await self._producer.send(
@@ -127,13 +127,13 @@ class _Run:
             acknowledged = await delivery
         except (KafkaError, ClientError) as error:
             problem = {"exception": type(error).__name__, "message": str(error)}
-            say({"name": "producer_send_error", **what, **problem})
+            say({"name": "producer_send_error", **fields, **problem})
             return
         self._acked += 1
         say(
             {
                 "name": "producer_send_success",
-                **what,
+                **fields,
                 "partition": acknowledged.partition,
                 "offset": acknowledged.offset,
             }

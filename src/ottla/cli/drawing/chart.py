@@ -1,7 +1,7 @@
 """The model of a chart, rows of cells, and its two forms: text for a terminal, and SVG.
 
-A chart of bars has one cell in each row, as long as its size says. In any other chart all cells have the same width,
-and cells of one column belong together: to a point in time, for example.
+In a bar chart, each row has one cell, and `size` is its length. In other charts all cells have the same width, and a
+column groups cells, for example of one point in time.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class ControlSocket:
         self._path = ""
 
     async def open(self, path: str) -> None:
-        # A host that was killed has left its socket. That no other host runs was checked before, by a lock.
+        # A killed host leaves its socket behind. The lock has already shown that no other host runs.
         with suppress(FileNotFoundError):
             os.unlink(path)
         mask = os.umask(0o177)
@@ -68,7 +68,7 @@ class ControlSocket:
 
 
 def ask(config_file: str, word: str, *, timeout_seconds: float | None) -> list[dict[str, Any]]:
-    """What the running host of a properties file answers. Raises HostError."""
+    """The answer of the running host of a properties file. Raises HostError."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
         line.settimeout(timeout_seconds)
         try:

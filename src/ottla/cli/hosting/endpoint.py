@@ -17,6 +17,8 @@ HTTPS = "https://"
 
 REQUEST_SECONDS_MAX = 5.0
 PAGE_SECONDS_MAX = 30.0
+# Shorter than Prometheus' default limit of 10 s, so that a node that does not answer costs only its own metrics.
+NODE_PAGE_SECONDS_MAX = 5.0
 REQUEST_BYTES_MAX = 8 * 1024
 PAGE_BYTES_MAX = 256 * 1024 * 1024
 CONNECTIONS_MAX = 32
@@ -30,7 +32,7 @@ async def read_page(url: str) -> str:
     address, _, path = url.removeprefix("http://").partition("/")
     host, _, port = address.rpartition(":")
     try:
-        async with asyncio.timeout(PAGE_SECONDS_MAX):
+        async with asyncio.timeout(NODE_PAGE_SECONDS_MAX):
             reader, writer = await asyncio.open_connection(host, int(port), limit=PAGE_BYTES_MAX)
             try:
                 writer.write(f"GET /{path} HTTP/1.1\r\nhost: {address}\r\n\r\n".encode())
@@ -50,7 +52,7 @@ class HostEndpoint:
         self._machine = machine
         self._connections = 0
         self._server: asyncio.Server | None = None
-        # All scrapes that come while one is rendered get the same page.
+        # Scrapes that arrive while a page is rendered share that page.
         self._rendering: asyncio.Task[str] | None = None
         self._suites: Sequence[str] = ()
 
@@ -121,16 +123,17 @@ class HostEndpoint:
     async def _render(self) -> str:
         nodes = [node for node in self._machine.nodes if node.state is NodeState.READY and node.metrics_url]
         pages = await asyncio.gather(*(read_page(node.metrics_url or "") for node in nodes), return_exceptions=True)
-        told = {node.node_id: page for node, page in zip(nodes, pages, strict=True) if isinstance(page, str)}
-        return joined_metrics(told) + self._own_metrics(told)
+        page_by_node = {node.node_id: page for node, page in zip(nodes, pages, strict=True) if isinstance(page, str)}
+        return joined_metrics(page_by_node) + self._own_metrics(page_by_node)
 
-    def _own_metrics(self, told: dict[int, str]) -> str:
+    def _own_metrics(self, page_by_node: dict[int, str]) -> str:
         lines = [
             "# HELP ottla_host_node_up 1 if the node of this machine shows its metrics.",
             "# TYPE ottla_host_node_up gauge",
         ]
         lines += [
-            f'ottla_host_node_up{{node="{node.node_id}"}} {int(node.node_id in told)}' for node in self._machine.nodes
+            f'ottla_host_node_up{{node="{node.node_id}"}} {int(node.node_id in page_by_node)}'
+            for node in self._machine.nodes
         ]
         lines += [
             "# HELP ottla_host_node_restarts_total How often the node has ended by itself.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
 from enum import Enum
@@ -13,6 +14,8 @@ from ottla.host.local_cluster import write_properties
 
 __all__ = ["NodeChild", "NodeState"]
 
+logger = logging.getLogger("ottla.cli.hosting")
+
 # A node that has not stopped after this time is killed.
 STOP_SECONDS_MAX = 60.0
 
@@ -21,7 +24,7 @@ class NodeState(Enum):
     STARTING = "starting"
     READY = "ready"
     STOPPING = "stopping"
-    # It has ended by itself, and is started again after a pause.
+    # The node has ended by itself and is restarted after a pause.
     WAITING = "waiting"
     STOPPED = "stopped"
 
@@ -29,11 +32,11 @@ class NodeState(Enum):
 class NodeChild:
     def __init__(self, plan: NodePlan, directory: str) -> None:
         self.plan = plan
-        # The properties files of nodes are below it.
+        # The parent directory of the nodes' properties files.
         self._directory = directory
         self.state = NodeState.STOPPED
         self.restarts = Restarts()
-        # The addresses for clients, and the URL of the pages, as the node tells them.
+        # The addresses for clients and the URL of the metrics, from the ready line of the node.
         self.addresses = ""
         self.metrics_url: str | None = None
         self._process: asyncio.subprocess.Process | None = None
@@ -49,8 +52,9 @@ class NodeChild:
         return process.pid if process is not None and process.returncode is None else None
 
     async def start(self) -> None:
-        config_file = write_properties(self._directory, self.node_id, self.plan.properties)
+        """Starts the process. Raises OSError."""
         self.state, self.metrics_url, self._ready_since = NodeState.STARTING, None, None
+        config_file = write_properties(self._directory, self.node_id, self.plan.properties)
         # A process group of its own: Ctrl-C reaches the host alone, which stops its nodes in order. If the host is
         # killed, nodes see the end of their standard input, and stop.
         self._process = await asyncio.create_subprocess_exec(
@@ -61,7 +65,11 @@ class NodeChild:
             process_group=0,
         )
         if self.plan.core is not None:
-            os.sched_setaffinity(self._process.pid, {self.plan.core})
+            try:
+                os.sched_setaffinity(self._process.pid, {self.plan.core})
+            except OSError as error:
+                # The core was taken offline, or the node has ended already.
+                logger.warning("node %d is not bound to core %d: %s", self.node_id, self.plan.core, error)
 
     async def wait_ready(self) -> bool:
         """True when the node serves clients; False if it has ended instead."""
@@ -79,13 +87,13 @@ class NodeChild:
     async def wait_ended(self) -> int:
         assert self._process is not None
         assert self._process.stdout is not None
-        # Read to its end: a node that prints more than a pipe holds would wait for ever.
+        # The output is read to its end, because a full pipe would block the node.
         while await self._process.stdout.read(64 * 1024):
             pass
         return await self._process.wait()
 
     def ready_seconds(self) -> float:
-        """How long the node has been ready, or was."""
+        """The time that the node has been ready, or had been ready when it ended."""
         since = self._ready_since
         return 0.0 if since is None else asyncio.get_running_loop().time() - since
 

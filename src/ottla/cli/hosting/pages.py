@@ -29,13 +29,13 @@ def joined_metrics(pages: Mapping[int, str]) -> str:
 
 def sample_sum(page: str, name: str) -> float | None:
     """The sum of a metric's samples on a page; None if it has none."""
-    found = [line for line in page.splitlines() if line.startswith((f"{name} ", f"{name}{{"))]
-    return sum(float(line.rsplit(" ", 1)[1]) for line in found) if found else None
+    samples = [line for line in page.splitlines() if line.startswith((f"{name} ", f"{name}{{"))]
+    return sum(float(line.rsplit(" ", 1)[1]) for line in samples) if samples else None
 
 
 def _labelled(line: str, node_id: int) -> str:
     brace, space = line.find("{"), line.find(" ")
     if 0 <= brace < space:
-        rest = line[brace + 1 :]
-        return f'{line[:brace]}{{node="{node_id}"{"" if rest.startswith("}") else ","}{rest}'
+        labels = line[brace + 1 :]
+        return f'{line[:brace]}{{node="{node_id}"{"" if labels.startswith("}") else ","}{labels}'
     return f'{line[:space]}{{node="{node_id}"}}{line[space:]}'

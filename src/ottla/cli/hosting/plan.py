@@ -1,9 +1,9 @@
 """The nodes of a machine, from one properties file.
 
-The file is that of a node, and its keys are for all nodes alike, with these exceptions. Node ids and ports count up
-from those of the file. Every node has a directory of its own in each of `log.dirs`. Only the first is a controller,
-if the file says so: a second controller of a machine fails together with the first. Limits that are meant for the
-machine are divided. `ottla.metrics.listener` is the address of the pages of all nodes together.
+The file has the format of a node's properties file. Its keys apply to all nodes, with these exceptions: Node ids and
+ports count up from the values in the file. Every node has its own directory in each of `log.dirs`. Only the first node
+is a controller, if the file makes it one, because a second controller would fail together with the machine. Limits of
+the machine are divided among the nodes. `ottla.metrics.listener` is the address of the joined pages of all nodes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ottla.host.local_cluster import node_directory
 
-__all__ = ["HOST_KEYS", "METRICS", "HostError", "HostPlan", "NodePlan", "host_plan"]
+__all__ = ["HOST_KEYS", "METRICS", "PLANNED_KEYS", "HostError", "HostPlan", "NodePlan", "host_plan"]
 
 NODES = "ottla.host.nodes"
 AFFINITY = "ottla.host.cpu.affinity"
@@ -25,14 +25,29 @@ METRICS_DEFAULT = "127.0.0.1:9404"
 NODES_MAX = 1024
 PORT_MAX = 65_535
 
-# Amounts of the machine, which its nodes share.
+# Limits of the machine that are divided among its nodes.
 _SHARED = (
     "queued.max.request.bytes",
     "log.cleaner.dedupe.buffer.size",
     "max.connections",
     "max.connection.creation.rate",
 )
-# The least that a node works with.
+# The keys whose values a plan reads. References in other values are left to the nodes: they may be secrets.
+PLANNED_KEYS = (
+    *HOST_KEYS,
+    METRICS,
+    "node.id",
+    "broker.id",
+    "process.roles",
+    "listeners",
+    "advertised.listeners",
+    "controller.listener.names",
+    "log.dirs",
+    "log.dir",
+    "metadata.log.dir",
+    *_SHARED,
+)
+# The minimum values of a node.
 _LEAST = {"log.cleaner.dedupe.buffer.size": 2 * 1024 * 1024}
 
 
@@ -46,6 +61,11 @@ class NodePlan:
     properties: Mapping[str, str]
     # The processor that the node runs on; None if it may use all.
     core: int | None
+
+    @property
+    def ports(self) -> set[int]:
+        """The fixed ports of the listeners."""
+        return {port for _, _, port in _split("listeners", self.properties) if port}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +95,7 @@ def host_plan(properties: Mapping[str, str], cores: Sequence[int]) -> HostPlan:
             **_roles(properties, number),
             **_listeners(properties, names, number, count),
             **_directories(properties, node_id),
-            # The pages of a node are read by the host alone.
+            # Only the host reads the pages of a node.
             METRICS: "127.0.0.1:0",
         }
         plans.append(NodePlan(node_id, own, cores[number % len(cores)] if is_pinned else None))
@@ -110,11 +130,11 @@ def _is_true(properties: Mapping[str, str], key: str) -> bool:
 
 
 def _shares(properties: Mapping[str, str], count: int) -> dict[str, str]:
-    """A node's part of what the file allows the machine. What the file does not name has its default on every node."""
+    """A node's share of the limits of the machine. A limit that the file does not set has its default on every node."""
     shares = {}
     for key in _SHARED:
         text = properties.get(key, "").strip()
-        # -1 is no limit. What is no number is reported by the node.
+        # -1 means no limit. The node reports text that is not a number.
         if text.isdigit():
             shares[key] = str(max(int(text) // count, _LEAST.get(key, 1)))
     return shares
@@ -138,10 +158,10 @@ def _directories(properties: Mapping[str, str], node_id: int) -> dict[str, str]:
         for place in text.split(",")
         if place.strip()
     ]
-    found = {"log.dirs": ",".join(own)}
+    settings = {"log.dirs": ",".join(own)}
     if place := properties.get("metadata.log.dir", "").strip():
-        found["metadata.log.dir"] = os.path.join(node_directory(os.path.abspath(place), node_id), "metadata")
-    return found
+        settings["metadata.log.dir"] = os.path.join(node_directory(os.path.abspath(place), node_id), "metadata")
+    return settings
 
 
 def _listeners(properties: Mapping[str, str], controllers: Sequence[str], number: int, count: int) -> dict[str, str]:
@@ -150,26 +170,28 @@ def _listeners(properties: Mapping[str, str], controllers: Sequence[str], number
         raise HostError("The file needs listeners: their ports are those of the first node.")
     is_controller = "controller" in properties.get("process.roles", "") and number == 0
     stride = _stride(listeners, controllers, count)
-    found = {"listeners": _moved(listeners, controllers, number * stride, with_controllers=is_controller)}
+    settings = {"listeners": _moved(listeners, controllers, number * stride, with_controllers=is_controller)}
     if advertised := _split("advertised.listeners", properties):
-        found["advertised.listeners"] = _moved(advertised, controllers, number * stride, with_controllers=is_controller)
-    return found
+        settings["advertised.listeners"] = _moved(
+            advertised, controllers, number * stride, with_controllers=is_controller
+        )
+    return settings
 
 
 def _split(key: str, properties: Mapping[str, str]) -> list[tuple[str, str, int]]:
     """The names, hosts and ports of listeners."""
-    found = []
+    listeners = []
     for text in filter(None, (part.strip() for part in properties.get(key, "").split(","))):
         name, _, address = text.partition("://")
         host, _, port = address.rpartition(":")
         if not port.isdigit() or int(port) > PORT_MAX:
             raise HostError(f"{key} has {text!r}, but a listener is NAME://host:port.")
-        found.append((name, host, int(port)))
-    return found
+        listeners.append((name, host, int(port)))
+    return listeners
 
 
 def _stride(listeners: Sequence[tuple[str, str, int]], controllers: Sequence[str], count: int) -> int:
-    """How far the ports of two nodes are apart: 1, or more if the ports of several listeners would meet."""
+    """The distance between the ports of two nodes: 1, or more if the ports of several listeners would collide."""
     ports = sorted(port for name, _, port in listeners if name not in controllers and port)
     fixed = {port for name, _, port in listeners if name in controllers and port}
     for stride in range(1, len(listeners) + 1):

@@ -1,4 +1,4 @@
-"""When a node that has ended is started again: after a second, and after twice the time each time it ends soon."""
+"""The pause before a node that has ended is restarted: a second, and twice the time whenever it ends soon again."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ __all__ = ["Restarts"]
 
 FIRST_SECONDS = 1.0
 SECONDS_MAX = 60.0
-# A node that was ready for so long has recovered.
+# After this time in the state ready, a node counts as recovered.
 CALM_SECONDS = 120.0
 
 
 class Restarts:
-    """Of one node."""
+    """The restarts of one node."""
 
     __slots__ = ("_next_seconds", "count")
 
@@ -20,7 +20,7 @@ class Restarts:
         self.count = 0
 
     def pause(self, ready_seconds: float) -> float:
-        """How long to wait, after the node was ready for so long; 0 if it never was."""
+        """The pause before the next start. `ready_seconds` is how long the node was ready; 0 if it never was."""
         if ready_seconds >= CALM_SECONDS:
             self._next_seconds = FIRST_SECONDS
         self.count += 1

@@ -13,12 +13,13 @@ from typing import Any
 from ottla.cli.hosting.control import ControlSocket, socket_path
 from ottla.cli.hosting.endpoint import HTTPS, HostEndpoint, read_page
 from ottla.cli.hosting.machine import Machine
-from ottla.cli.hosting.plan import METRICS, HostError, HostPlan, host_plan
+from ottla.cli.hosting.plan import METRICS, PLANNED_KEYS, HostError, HostPlan, host_plan
 from ottla.cli.hosting.unit import tell_systemd
 from ottla.cli.node import keep_files_private
 from ottla.host.files import OsFiles
-from ottla.host.references import own_config
+from ottla.host.references import own_config, resolve_own_file
 from ottla.model.config import ConfigError, decode_properties, parse_properties
+from ottla.model.config.references import ReferenceFailed
 from ottla.model.ports import DirectoryLocked
 
 __all__ = ["read_plan", "run_host"]
@@ -27,7 +28,7 @@ logger = logging.getLogger("ottla.cli.hosting")
 
 
 def read_plan(config_file: str) -> HostPlan:
-    """The plan of a file for this machine. Raises HostError, also for what a node would refuse."""
+    """The plan of a file for this machine. Raises HostError, also for settings that a node would refuse."""
     try:
         with open(config_file, "rb") as file:
             properties = parse_properties(decode_properties(file.read()))
@@ -35,6 +36,11 @@ def read_plan(config_file: str) -> HostPlan:
         raise HostError(f"Cannot read {config_file}: {error.strerror}.") from None
     except ValueError as error:
         raise HostError(f"{config_file}: {error}") from None
+    try:
+        resolved = resolve_own_file(properties).properties
+    except ReferenceFailed as error:
+        raise HostError(f"{config_file}: {error}") from None
+    properties |= {key: resolved[key] for key in PLANNED_KEYS if key in properties}
     plan = host_plan(properties, sorted(os.sched_getaffinity(0)))
     try:
         own_config(plan.nodes[0].properties)
@@ -80,7 +86,7 @@ async def run_host(config_file: str, on_ready: Callable[[str, str], object]) -> 
 
 
 async def _serve(config_file: str, machine: Machine, stopped: asyncio.Event, reload: asyncio.Event) -> None:
-    """Until it is stopped. SIGHUP reads the file again."""
+    """Serves until the host is stopped. SIGHUP reloads the file."""
     while True:
         hearing = asyncio.create_task(reload.wait())
         await _first(hearing, stopped)
@@ -88,8 +94,14 @@ async def _serve(config_file: str, machine: Machine, stopped: asyncio.Event, rel
             hearing.cancel()
             return
         reload.clear()
+        reloading = asyncio.create_task(_reload(config_file, machine))
+        await _first(reloading, stopped)
+        if not reloading.done():
+            reloading.cancel()
+            await asyncio.gather(reloading, return_exceptions=True)
+            return
         try:
-            await _reload(config_file, machine)
+            reloading.result()
         except HostError as error:
             logger.error("%s: %s", config_file, error)
 
@@ -116,7 +128,7 @@ def _handlers(config_file: str, machine: Machine) -> dict[str, Any]:
 
 
 async def _first(task: asyncio.Task[Any], stopped: asyncio.Event) -> None:
-    """Returns when the task is done, or the host is to stop."""
+    """Returns when the task is done or the host is stopped."""
     stopping = asyncio.create_task(stopped.wait())
     await asyncio.wait([task, stopping], return_when=asyncio.FIRST_COMPLETED)
     stopping.cancel()
@@ -133,7 +145,7 @@ async def _open(endpoint: HostEndpoint, plan: HostPlan) -> str:
 
 
 async def _open_with_tls(endpoint: HostEndpoint, plan: HostPlan) -> str:
-    """With the settings that a node has for its own metrics: `listener.name.metrics.ssl.*` before `ssl.*`."""
+    """Opens with the TLS settings of a node's metrics listener: `listener.name.metrics.ssl.*` before `ssl.*`."""
     from ottla.host.tls_settings import listener_tls_settings
     from ottla.model.config.listener_keys import METRICS_LISTENER
     from ottla.tls.contexts import server_context
@@ -150,7 +162,7 @@ async def _open_with_tls(endpoint: HostEndpoint, plan: HostPlan) -> str:
 
 
 def _directory(plan: HostPlan) -> str:
-    """Where the properties files of the nodes are: in the first of the log directories."""
+    """The directory of the nodes' properties files, in the first log directory."""
     first = plan.nodes[0].properties["log.dirs"].split(",")[0]
     return os.path.dirname(os.path.dirname(first))
 
@@ -166,6 +178,6 @@ def _lock(directory: str) -> Any:
 
 
 def _allow_descriptors() -> None:
-    """Nodes inherit the limit of open files: as many as the system allows this process."""
+    """Raises the limit of open files to the maximum of this process. Nodes inherit the limit."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -9,11 +9,11 @@ from contextlib import suppress
 
 __all__ = ["tell_systemd", "unit_file"]
 
-# Longer than a node may take to stop: then it is killed by the host, and not by systemd.
+# Longer than a node may take to stop, so that the host and not systemd kills a node that hangs.
 STOP_SECONDS = 150
 
 
-def unit_file(config_file: str, *, user: str | None, nodes: int) -> str:
+def unit_file(config_file: str, *, user: str | None) -> str:
     name = f"User={user}\n" if user else ""
     return f"""\
 [Unit]
@@ -23,7 +23,7 @@ Wants=network-online.target
 
 [Service]
 Type=notify
-{name}ExecStart={sys.executable} -m ottla.cli.main host --config {os.path.abspath(config_file)}
+{name}ExecStart={_quoted(sys.executable)} -m ottla.cli.main host --config {_quoted(os.path.abspath(config_file))}
 ExecReload=/bin/kill -HUP $MAINPID
 KillMode=mixed
 TimeoutStartSec=infinity
@@ -31,14 +31,20 @@ TimeoutStopSec={STOP_SECONDS}
 Restart=on-failure
 RestartSec=5
 LimitNOFILE=1048576
-# A process and its threads for every node, and some to spare.
-TasksMax={64 * (nodes + 1)}
+# A reload may add nodes.
+TasksMax=infinity
 OOMScoreAdjust=-500
 NoNewPrivileges=true
 
 [Install]
 WantedBy=multi-user.target
 """
+
+
+def _quoted(path: str) -> str:
+    """A path as a word of a command line of systemd, which expands $ and % also within quotes."""
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("$", "$$").replace("%", "%%")
+    return f'"{escaped}"'
 
 
 def tell_systemd(state: str) -> None:

@@ -47,14 +47,14 @@ _CONSUMER = {
 
 
 class Subjects(NamedTuple):
-    """Whom the rules are for, and from which hosts."""
+    """The principals and hosts of the rules."""
 
     allowed: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()
     allowed_hosts: tuple[str, ...] = ()
     denied_hosts: tuple[str, ...] = ()
 
-    def each(self) -> Iterator[tuple[Permission, str, str]]:
+    def combinations(self) -> Iterator[tuple[Permission, str, str]]:
         for permission, principals, hosts in (
             (Permission.ALLOW, self.allowed, self.allowed_hosts),
             (Permission.DENY, self.denied, self.denied_hosts),
@@ -86,7 +86,7 @@ def rules(resources: Sequence[Resource], pattern: PatternType, access: Access, s
             pattern_type=PatternType.LITERAL if resource.type == ResourceType.CLUSTER else pattern,
         )
         for resource in wanted
-        for permission, principal, host in subjects.each()
+        for permission, principal, host in subjects.combinations()
         for operation in access.of(resource)
     ]
 

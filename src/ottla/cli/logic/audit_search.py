@@ -1,4 +1,4 @@
-"""Which audit events a search wants, and how they are shown in a table."""
+"""The filter of an audit search, and the table row of an audit event."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Event = dict[str, Any]
 
 
 class AuditSearch(NamedTuple):
-    """What is None is not asked. Names may have the wildcards of a shell."""
+    """A field that is None does not filter. Names may contain shell wildcards."""
 
     stream: str | None = None
     principal: str | None = None
@@ -66,7 +66,7 @@ def _matches(pattern: str | None, value: object) -> bool:
 
 
 def events(lines: Iterable[bytes | str]) -> Iterator[Event]:
-    """The events of JSON lines. A line that was cut off, as by a full disk, is left out."""
+    """The events of JSON lines. A truncated line, for example after a full disk, is skipped."""
     for line in lines:
         try:
             event = json.loads(line)
@@ -79,10 +79,10 @@ def events(lines: Iterable[bytes | str]) -> Iterator[Event]:
 def row(event: Event) -> tuple[str, ...]:
     if event.get("stream") == "authentication":
         again = " again" if event.get("again") else ""
-        what = f"login{again} with {event.get('mechanism') or '?'} at {event.get('listener')}"
+        action = f"login{again} with {event.get('mechanism') or '?'} at {event.get('listener')}"
         why = event.get("reason")
     else:
-        what = f"{event.get('api')} {event.get('operation')} {event.get('resource_type')}:{event.get('resource')}"
+        action = f"{event.get('api')} {event.get('operation')} {event.get('resource_type')}:{event.get('resource')}"
         why = event.get("rule")
     sample = event.get("sample", 1)
     decision = f"{event.get('decision')}{f' (1 of {sample})' if sample != 1 else ''}"
@@ -91,6 +91,6 @@ def row(event: Event) -> tuple[str, ...]:
         decision,
         str(event.get("principal") or "-"),
         str(event.get("address")),
-        what,
+        action,
         str(why or "-"),
     )

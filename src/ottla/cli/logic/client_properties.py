@@ -21,7 +21,7 @@ def consumer_settings(properties: Mapping[str, str]) -> ConsumerSettings:
 
 
 def _without_converters(properties: Mapping[str, str]) -> dict[str, str]:
-    """The commands have options for the format of keys and values; classes of Java in a file say nothing to them."""
+    """The properties without Java serializers: the commands have own options for the format of keys and values."""
     return {name: value for name, value in properties.items() if not name.endswith("serializer")}
 
 

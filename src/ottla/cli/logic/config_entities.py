@@ -12,7 +12,7 @@ __all__ = ["DEFAULT", "Entity", "changes_of", "named_entities"]
 
 DEFAULT = "<default>"
 
-# (type, name): the name None stands for all of the type.
+# (type, name): None as the name selects all entities of the type.
 Entity = tuple[ResourceType, str | None]
 
 _TYPES = {
@@ -46,8 +46,8 @@ def named_entities(
     for position, text in enumerate(types):
         kind = _TYPES.get(text)
         if kind is None:
-            known = ", ".join(_TYPES)
-            raise ValueError(f"--entity-type {text} is none of {known}, users, clients, ips.")
+            kinds = ", ".join(_TYPES)
+            raise ValueError(f"--entity-type {text} is none of {kinds}, users, clients, ips.")
         name = names[position] if position < len(names) else None
         entities.append((kind, DEFAULT if name == ENTITY_DEFAULT else name))
     if not entities:
@@ -65,11 +65,11 @@ def changes_of(add: Sequence[str], from_file: Mapping[str, str], remove: Sequenc
     wanted = dict(from_file)
     for text in add:
         wanted.update(parse_settings(text))
-    gone = [name.strip() for text in remove for name in text.split(",") if name.strip()]
-    both = sorted(set(gone) & set(wanted))
-    if both:
-        raise ValueError(f"{both[0]} is set and deleted at once.")
+    deleted = [name.strip() for text in remove for name in text.split(",") if name.strip()]
+    conflicts = sorted(set(deleted) & set(wanted))
+    if conflicts:
+        raise ValueError(f"{conflicts[0]} is set and deleted at once.")
     return [
         *[ConfigChange(name, value, ConfigOperation.SET) for name, value in wanted.items()],
-        *[ConfigChange(name, None, ConfigOperation.DELETE) for name in gone],
+        *[ConfigChange(name, None, ConfigOperation.DELETE) for name in deleted],
     ]

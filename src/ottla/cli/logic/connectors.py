@@ -77,12 +77,12 @@ def parse_connector(text: str, *, name: str | None = None) -> tuple[str, dict[st
     """Name and configuration, from JSON (with or without the wrapper of `POST /connectors`) or properties."""
     if text.lstrip().startswith("{"):
         try:
-            found = json.loads(text)
+            document = json.loads(text)
         except ValueError as error:
             raise ValueError(f"The file is not JSON: {error}.") from None
-        inner = found.get("config")
-        config = inner if isinstance(inner, dict) else found
-        named = found.get("name") or config.get("name")
+        inner = document.get("config")
+        config = inner if isinstance(inner, dict) else document
+        named = document.get("name") or config.get("name")
         settings = {str(key): _setting(value) for key, value in config.items()}
     else:
         settings = parse_properties(text)

@@ -42,7 +42,7 @@ def credential_changes(changes: Sequence[ConfigChange]) -> list[CredentialChange
             continue
         match = _SPECIFICATION.fullmatch(change.value.strip().removeprefix("[").removesuffix("]"))
         if match is None:
-            # Without the value, which may hold a password.
+            # The message omits the value, because it may contain a password.
             raise ValueError(f"{mechanism} is written as [password=...] or [iterations=N,password=...].")
         iterations = int(match["iterations"] or ITERATIONS_MIN)
         wanted.append(CredentialChange(mechanism, match["password"], iterations))

@@ -35,7 +35,7 @@ def _number(kind: str, layout: str) -> Deserializer:
 
 
 def _java_float(value: float, packed: struct.Struct) -> bytes:
-    """The shortest text that means this number, with the exponents that Java writes."""
+    """The shortest text that represents this number, with exponents in Java's format."""
     if value != value or value in (float("inf"), float("-inf")):
         text = "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
         return text.encode()
@@ -57,7 +57,7 @@ def _uuid(content: bytes) -> bytes:
     return str(UUID(content.decode())).encode()
 
 
-def _nothing(content: bytes) -> bytes:
+def _void(content: bytes) -> bytes:
     if content:
         raise ValueError("a void value must be empty")
     return b"null"
@@ -76,7 +76,7 @@ DESERIALIZERS: dict[str, Deserializer | None] = {
     "double": _number("double", ">d"),
     "boolean": _boolean,
     "uuid": _uuid,
-    "void": _nothing,
+    "void": _void,
     "base64": base64.b64encode,
     "hex": lambda content: content.hex().encode(),
 }

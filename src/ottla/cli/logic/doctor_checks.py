@@ -21,6 +21,7 @@ from ottla.cli.logic.local_files import mount_options
 from ottla.cli.output import duration, size
 from ottla.client.admin.partitions import LogDirectory
 from ottla.client.admin.topics import DescribedPartition, DescribedTopic
+from ottla.model.ids import TopicPartition
 
 __all__ = ["CLUSTER_CHECKS", "examine"]
 
@@ -73,12 +74,12 @@ def partitions_without_leader(facts: ClusterFacts) -> Iterator[Finding]:
             lost.setdefault((topic.name, wanted[0]), []).append(partition.partition)
     for (name, broker), partitions in lost.items():
         is_few = len(partitions) <= NAMED_MAX
-        which = " ".join(f"{name}:{number}" for number in partitions) if is_few else "--all-topic-partitions"
+        selector = " ".join(f"{name}:{number}" for number in partitions) if is_few else "--all-topic-partitions"
         yield Finding(
             WRONG,
             "offline partitions",
             f"{_named(name, partitions)} no leader; clients can neither read nor write.",
-            f"start broker {broker}; or, losing records: ottla elect-leaders --election-type unclean {which}",
+            f"start broker {broker}; or, losing records: ottla elect-leaders --election-type unclean {selector}",
         )
 
 
@@ -103,12 +104,15 @@ def partitions_under_min_isr(facts: ClusterFacts) -> Iterator[Finding]:
 def partitions_under_replicated(facts: ClusterFacts) -> Iterator[Finding]:
     behind: Counter[int] = Counter()
     for topic, partition in _partitions(facts):
+        # A replica that a reassignment adds is not expected to be in sync yet.
+        move = facts.moving.get(TopicPartition(topic.name, partition.partition))
+        replicas = partition.replicas if move is None else move.settled
         if (
             partition.leader >= 0
-            and len(partition.isr) < len(partition.replicas)
+            and len(partition.isr) < len(replicas)
             and len(partition.isr) >= _min_isr(facts, topic)
         ):
-            behind.update(broker for broker in partition.replicas if broker not in partition.isr)
+            behind.update(broker for broker in replicas if broker not in partition.isr)
     for broker, count in sorted(behind.items()):
         yield Finding(
             WRONG,
@@ -197,18 +201,18 @@ def disks_nearly_full(facts: ClusterFacts) -> Iterator[Finding]:
         for directory in directories:
             if directory.total_bytes > 0 and 0 <= directory.usable_bytes < DISK_FREE_SHARE_MIN * directory.total_bytes:
                 usable, total = size(directory.usable_bytes), size(directory.total_bytes)
-                left = f"{directory.path} of broker {broker} has {usable} left of {total}"
+                space = f"{directory.path} of broker {broker} has {usable} left of {total}"
                 name, partition_bytes = _largest_topic(facts, directory)
                 if name is None:
                     yield Finding(
-                        WRONG, "disks", f"{left}.", "add a disk, or move replicas away: ottla reassign generate"
+                        WRONG, "disks", f"{space}.", "add a disk, or move replicas away: ottla reassign generate"
                     )
                     continue
                 fix = f"ottla configs alter --topic {name} --add-config retention.bytes={partition_bytes // 2}"
                 yield Finding(
                     WRONG,
                     "disks",
-                    f"{left}; {name} is the largest topic in it, with partitions of up to {size(partition_bytes)}.",
+                    f"{space}; {name} is the largest topic in it, with partitions of up to {size(partition_bytes)}.",
                     f"add a disk or a broker, or keep only half of that topic: {fix}",
                 )
 
@@ -223,7 +227,7 @@ def _named(topic: str, partitions: list[int]) -> str:
 
 
 def _largest_topic(facts: ClusterFacts, directory: LogDirectory) -> tuple[str | None, int]:
-    """The largest whose old records may go, and the size of its largest partition in this directory."""
+    """The largest topic in this directory that deletes old records, and the size of its largest partition there."""
     sizes, partitions = Counter[str](), Counter[str]()
     for (topic, _), replica in directory.replicas.items():
         policy = facts.topic_settings.get(topic, {}).get("cleanup.policy", "delete")
@@ -243,12 +247,12 @@ def data_in_temporary_place(facts: ClusterFacts) -> Iterator[Finding]:
             if directory.path == place or directory.path.startswith(f"{place}/")
         }
         if paths:
-            who = f"{named_brokers(sorted(paths)).capitalize()} {'keeps its' if len(paths) == 1 else 'keep their'}"
-            where = next(iter(paths.values())) if len(paths) == 1 else place
+            brokers = f"{named_brokers(sorted(paths)).capitalize()} {'keeps its' if len(paths) == 1 else 'keep their'}"
+            location = next(iter(paths.values())) if len(paths) == 1 else place
             yield Finding(
                 RISK,
                 "directories",
-                f"{who} data in {where}, which a restart may empty.",
+                f"{brokers} data in {location}, which a restart may empty.",
                 "set log.dirs to a persistent directory, and move the data there while the broker is down",
             )
     for directories in facts.directories.values():
@@ -334,7 +338,7 @@ def groups_stuck(facts: ClusterFacts) -> Iterator[Finding]:
         if not lag:
             continue
         if not group.members:
-            # Pipelines, mirrors and connectors on Spark commit their offsets without being members.
+            # Pipelines, mirrors and connectors on Spark commit offsets without being members of the group.
             if not has_moved(entry):
                 yield Finding(
                     HINT,

@@ -17,8 +17,8 @@ def examine_properties(properties: Mapping[str, str]) -> list[Finding]:
     try:
         config = own_config(properties)
     except (ConfigError, ValueError) as error:
-        what = error.message if isinstance(error, ConfigError) else str(error)
-        return [Finding(WRONG, "settings", what, "correct it; docs/configuration.md lists every setting")]
+        message = error.message if isinstance(error, ConfigError) else str(error)
+        return [Finding(WRONG, "settings", message, "correct it; docs/configuration.md lists every setting")]
     return [
         *_directories(config),
         *_listeners(properties),

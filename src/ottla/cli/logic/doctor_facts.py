@@ -51,7 +51,7 @@ class GroupFacts:
 
 @dataclass(slots=True, kw_only=True)
 class FlowFacts:
-    """A mirroring flow: how many records its target did not have, at two looks."""
+    """The lag of a mirroring flow at two points in time."""
 
     name: str
     before: FlowLag
@@ -61,7 +61,7 @@ class FlowFacts:
 @dataclass(slots=True, kw_only=True)
 class ClusterFacts:
     brokers: list[ClusterNode] = field(default_factory=list)
-    # Registered and not fenced, but without an answer to us.
+    # Brokers that are registered and not fenced, but do not answer.
     silent: list[int] = field(default_factory=list)
     topics: list[DescribedTopic] = field(default_factory=list)
     # Topic -> setting -> value.
@@ -74,9 +74,9 @@ class ClusterFacts:
     clock_skew_ms: int = 0
     moving: dict[TopicPartition, OngoingReassignment] = field(default_factory=dict)
     hanging: list[HangingTransaction] = field(default_factory=list)
-    # Broker -> what its metrics say, where they can be read.
+    # Broker -> its metrics, where they can be read.
     metrics: dict[int, NodeMetrics] = field(default_factory=dict)
-    # Broker -> logins that failed in a second, between two looks at its metrics.
+    # Broker -> failed logins per second, between two samples of its metrics.
     failed_logins_per_second: dict[int, float] = field(default_factory=dict)
     breaking_versions: list[BreakingVersion] = field(default_factory=list)
     # Source and target of a mirroring flow -> the time of its newest heartbeat, in ms.
@@ -122,7 +122,7 @@ async def gather(
     if registry is not None:
         await _schemas(registry, facts)
     await _optional(facts, "the records of mirrors", _flows(facts, flows))
-    await _groups(admin, facts, seconds, answering)
+    await _optional(facts, "groups", _groups(admin, facts, seconds, answering))
     await _look_again(facts, flows, looked_at, seconds)
     return facts
 
@@ -143,12 +143,12 @@ async def _answering(admin: AdminClient, facts: ClusterFacts) -> list[int]:
     return [node.node_id for node, answers in zip(live, reached, strict=True) if answers]
 
 
-async def _optional(facts: ClusterFacts, what: str, work: object) -> None:
-    """A request that an older cluster does not know is noted and does not end the run."""
+async def _optional(facts: ClusterFacts, label: str, work: object) -> None:
+    """Awaits a request. An error, such as an older cluster's that does not support it, is noted in `unknown`."""
     try:
         await work  # type: ignore[misc]
     except (KafkaError, ClientError) as error:
-        facts.unknown.append(f"{what}: {error}")
+        facts.unknown.append(f"{label}: {error}")
 
 
 async def _settings(admin: AdminClient, facts: ClusterFacts, answering: list[int]) -> None:
@@ -167,7 +167,7 @@ async def _settings(admin: AdminClient, facts: ClusterFacts, answering: list[int
 
 async def _metrics(facts: ClusterFacts, unknown: list[str]) -> dict[int, NodeMetrics]:
     """The metrics of brokers where `ottla.metrics.listener` is set and reachable."""
-    found = {}
+    metrics = {}
     for node in facts.brokers:
         address = facts.broker_settings.get(node.node_id, {}).get("ottla.metrics.listener", "")
         host, _, port = address.rpartition(":")
@@ -175,11 +175,11 @@ async def _metrics(facts: ClusterFacts, unknown: list[str]) -> dict[int, NodeMet
             continue
         reachable = node.host if host in _ANY_ADDRESS else host
         try:
-            found[node.node_id] = await read_node_metrics(reachable, int(port))
+            metrics[node.node_id] = await read_node_metrics(reachable, int(port))
         except OSError as error:
             reason = f"the metrics at {reachable}:{port} cannot be read: {error}"
             unknown.append(f"damaged segments, certificates and logins of broker {node.node_id}, because {reason}")
-    return found
+    return metrics
 
 
 async def _flows(facts: ClusterFacts, flows: Sequence[FlowSettings]) -> None:
@@ -196,7 +196,7 @@ async def _lag(flow: FlowSettings) -> FlowLag:
 
 
 async def _look_again(facts: ClusterFacts, flows: Sequence[FlowSettings], looked_at: float, seconds: float) -> None:
-    """Totals since the start of a node, and a lag, say nothing about which way things go."""
+    """Samples failed logins and lags a second time, because a single total or lag does not show the trend."""
     has_failed_logins = any(metrics.failed_logins for metrics in facts.metrics.values())
     behind = [(entry, flow) for entry, flow in zip(facts.flows, flows, strict=False) if entry.before.records]
     if not has_failed_logins and not behind:
@@ -213,8 +213,8 @@ async def _failing_logins(facts: ClusterFacts, looked_at: float) -> None:
     elapsed = max(time.monotonic() - looked_at, 0.001)
     for broker, metrics in facts.metrics.items():
         if broker in later and later[broker].failed_logins >= metrics.failed_logins:
-            more = later[broker].failed_logins - metrics.failed_logins
-            facts.failed_logins_per_second[broker] = more / elapsed
+            failures = later[broker].failed_logins - metrics.failed_logins
+            facts.failed_logins_per_second[broker] = failures / elapsed
 
 
 async def _heartbeats(admin: AdminClient, facts: ClusterFacts) -> None:

@@ -34,11 +34,11 @@ def find_damaged_segments(directory: str) -> tuple[list[DamagedSegment], list[To
     damaged: list[DamagedSegment] = []
     checked: list[TopicPartition] = []
     try:
-        for found in check_directory(files, directory):
-            if isinstance(found, DamagedSegment):
-                damaged.append(found)
+        for outcome in check_directory(files, directory):
+            if isinstance(outcome, DamagedSegment):
+                damaged.append(outcome)
             else:
-                checked.append(found)
+                checked.append(outcome)
     finally:
         lock.release()
     return damaged, checked
@@ -49,11 +49,11 @@ def show_damaged_segments(output: Output, directories: Iterable[str]) -> None:
     damaged: list[DamagedSegment] = []
     partitions = 0
     for directory in directories:
-        found, checked = find_damaged_segments(directory)
-        damaged += found
+        segments, checked = find_damaged_segments(directory)
+        damaged += segments
         partitions += len(checked)
     output.failed |= bool(damaged)
-    output.emit({"damagedSegments": [_as_json(found) for found in damaged], "partitions": partitions})
+    output.emit({"damagedSegments": [_as_json(segment) for segment in damaged], "partitions": partitions})
     if output.as_json:
         return
     if not damaged:
@@ -61,26 +61,26 @@ def show_damaged_segments(output: Output, directories: Iterable[str]) -> None:
         return
     rows = [
         (
-            str(found.topic_partition),
-            found.base_offset,
-            f"{found.damage.first_offset}-{found.damage.last_offset}",
-            found.damage.reason,
-            found.path,
+            str(segment.topic_partition),
+            segment.base_offset,
+            f"{segment.damage.first_offset}-{segment.damage.last_offset}",
+            segment.damage.reason,
+            segment.path,
         )
-        for found in damaged
+        for segment in damaged
     ]
     output.table(("PARTITION", "SEGMENT", "OFFSETS", "DAMAGE", "FILE"), rows, right=(1, 2), fold=(3, 4))
     print(WHAT_TO_DO)
 
 
-def _as_json(found: DamagedSegment) -> dict[str, Any]:
+def _as_json(segment: DamagedSegment) -> dict[str, Any]:
     return {
-        "topic": found.topic_partition.topic,
-        "partition": found.topic_partition.partition,
-        "segment": found.base_offset,
-        "firstOffset": found.damage.first_offset,
-        "lastOffset": found.damage.last_offset,
-        "damage": found.damage.reason,
-        "file": found.path,
+        "topic": segment.topic_partition.topic,
+        "partition": segment.topic_partition.partition,
+        "segment": segment.base_offset,
+        "firstOffset": segment.damage.first_offset,
+        "lastOffset": segment.damage.last_offset,
+        "damage": segment.damage.reason,
+        "file": segment.path,
         "fix": WHAT_TO_DO,
     }

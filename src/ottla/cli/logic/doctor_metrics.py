@@ -1,4 +1,4 @@
-"""What the doctor reads from a node's metrics endpoint: damaged segments, certificates, and logins that fail."""
+"""The figures that the doctor reads from a node's metrics: damaged segments, certificates, and failed logins."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class NodeMetrics(NamedTuple):
     damaged: list[DamagedSegmentMetric]
     # Listener -> when its certificate expires, in seconds since 1970.
     certificates: dict[str, float]
-    # Since the start of the node, on all listeners.
+    # The failed logins on all listeners since the start of the node.
     failed_logins: int
     successful_logins: int
 

@@ -31,9 +31,9 @@ class BreakingVersion(NamedTuple):
 def find_breaking_versions(client: RegistryClient) -> list[BreakingVersion]:
     """The latest versions of subjects without a level of compatibility. Blocks; raises RegistryClientError.
 
-    Any other level has been checked by the registry when the version was registered, for consumers as it says.
+    For any other level the registry has checked the compatibility when the version was registered.
     """
-    found = []
+    breaking = []
     for subject in sorted(client.call("GET", "/subjects"))[:SUBJECTS_MAX]:
         level = client.call("GET", f"/config/{quoted(subject)}?defaultToGlobal=true")["compatibilityLevel"]
         versions = client.call("GET", f"/subjects/{quoted(subject)}/versions") if level == "NONE" else []
@@ -42,8 +42,8 @@ def find_breaking_versions(client: RegistryClient) -> list[BreakingVersion]:
         before, latest = sorted(versions)[-2:]
         problem = _problem(client, client.version(subject, before), client.version(subject, latest))
         if problem is not None:
-            found.append(BreakingVersion(subject, latest, before, problem))
-    return found
+            breaking.append(BreakingVersion(subject, latest, before, problem))
+    return breaking
 
 
 def _problem(client: RegistryClient, reader: SchemaText, writer: SchemaText) -> str | None:
@@ -52,7 +52,7 @@ def _problem(client: RegistryClient, reader: SchemaText, writer: SchemaText) -> 
     try:
         problems = parse(_source(client, reader)).problems_reading(parse(_source(client, writer)))
     except InvalidSchema:
-        # A schema of another registry that this parser does not understand proves nothing.
+        # This parser does not understand every schema of other registries. An unknown schema is no finding.
         return None
     return problems[0] if problems else None
 
@@ -64,7 +64,7 @@ def _source(client: RegistryClient, schema: SchemaText) -> SchemaSource:
 
 
 def _collect(client: RegistryClient, schema: SchemaText, texts: dict[str, str]) -> None:
-    """A referenced schema comes before the schema that refers to it."""
+    """Collects the texts of the referenced schemas, each before the schema that refers to it."""
     for name, subject, version in schema.references:
         if name not in texts and len(texts) < REFERENCES_MAX:
             referenced = client.version(subject, version)

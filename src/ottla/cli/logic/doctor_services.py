@@ -1,4 +1,4 @@
-"""The doctor's checks of what works beside the brokers: logins, certificates, schemas, mirrors."""
+"""The doctor's checks of logins, certificates, schemas and mirrors."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = [
 
 # A certificate that ends earlier is reported.
 CERTIFICATE_DAYS_MIN = 14
-# Fewer logins that fail are mistakes of people.
+# Fewer failed logins are human mistakes and are not reported.
 FAILED_LOGINS_MIN = 20
-# More of them in a second are an attack that goes on.
+# A higher rate of failed logins is an ongoing attack.
 FAILED_LOGINS_PER_SECOND_MAX = 2.0
-# A flow without heartbeats for so long was switched off on purpose.
+# A flow without heartbeats for this time was switched off on purpose.
 MIRROR_FORGOTTEN_SECONDS = 86_400.0
 # The reasons of schema languages can be long.
 PROBLEM_CHARACTERS_MAX = 200
@@ -36,11 +36,11 @@ def certificates_that_end(facts: ClusterFacts) -> Iterator[Finding]:
             days = (expiry - facts.now_seconds) / 86_400
             if days > CERTIFICATE_DAYS_MIN:
                 continue
-            told = "has expired; new connections fail" if days <= 0 else f"expires in {days:.0f} days"
+            state = "has expired; new connections fail" if days <= 0 else f"expires in {days:.0f} days"
             yield Finding(
                 WRONG if days <= 0 else RISK,
                 "certificates",
-                f"The certificate of the listener {listener} on broker {broker} {told}.",
+                f"The certificate of the listener {listener} on broker {broker} {state}.",
                 "write a new key store to the same file: the broker reads it by itself (docs/tls.md)",
             )
 
@@ -64,17 +64,17 @@ def logins_that_fail(facts: ClusterFacts) -> Iterator[Finding]:
 
 
 def schemas_that_break_consumers(facts: ClusterFacts) -> Iterator[Finding]:
-    for one in facts.breaking_versions:
-        stuck = sorted(entry.group.group_id for entry in facts.groups if _is_stuck_at(entry, one.topic))
-        hurt = f" {', '.join(stuck)} of {one.topic} does not move." if stuck else ""
-        subject = quote(one.subject)
+    for breaking in facts.breaking_versions:
+        stuck = sorted(entry.group.group_id for entry in facts.groups if _is_stuck_at(entry, breaking.topic))
+        hurt = f" {', '.join(stuck)} of {breaking.topic} does not move." if stuck else ""
+        subject = quote(breaking.subject)
         yield Finding(
             WRONG if stuck else RISK,
             "schemas",
-            f"Consumers of version {one.before} of {one.subject} cannot read records of version {one.version}: "
-            f"{one.problem[:PROBLEM_CHARACTERS_MAX]}.{hurt}",
+            f"Consumers of version {breaking.before} of {breaking.subject} cannot read records of version "
+            f"{breaking.version}: {breaking.problem[:PROBLEM_CHARACTERS_MAX]}.{hurt}",
             f"give consumers the new version, or stop the producer and: ottla schemas delete {subject} "
-            f"--version {one.version}; so that it does not happen again: "
+            f"--version {breaking.version}; so that it does not happen again: "
             f"ottla schemas compatibility {subject} --set full",
         )
 

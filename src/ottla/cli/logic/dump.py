@@ -172,7 +172,7 @@ def _payload(record: Record, decoder: str | None) -> dict[str, Any]:
 
 
 def _without_secrets(message: Message) -> dict[str, Any]:
-    """The fields of a record. A dump is shown to others more easily than the file that it was made from."""
+    """The fields of a record without secrets, because a dump is shared more easily than its file."""
     shown: dict[str, Any] = plain(message)
     hidden: tuple[str, ...] = ()
     if isinstance(message, UserScramCredentialRecord):
@@ -223,36 +223,42 @@ def _dump_offset_index(path: str, options: DumpOptions) -> Iterator[Line]:
     base = _base_offset(path)
     segment = _positions(path.removesuffix(".index") + ".log")
     last = base - 1
+    is_sane = True
     for relative, position in _entries(path, _OFFSET_ENTRY):
         offset = base + relative
         if (relative, position) == (0, 0) and last >= base:
-            return
+            # The rest of the file was allocated in advance.
+            break
         if offset <= last:
+            is_sane = False
             yield Line(f"Index offset {offset} is not greater than {last}", {}, True)
         elif segment is not None and not (
             segment.get(position, (1, 0))[0] <= offset <= segment.get(position, (1, 0))[1]
         ):
+            is_sane = False
             yield Line(f"Mismatch: index has offset {offset} at {position}, the segment does not", {}, True)
         if not options.check_only:
             yield Line(f"offset: {offset} position: {position}", {"offset": offset, "position": position})
         last = offset
-    if options.check_only:
+    if options.check_only and is_sane:
         yield Line(f"{path} passed sanity check.", {"passed": True})
 
 
 def _dump_time_index(path: str, options: DumpOptions) -> Iterator[Line]:
     base = _base_offset(path)
     last = -1
+    is_sane = True
     for number, (timestamp, relative) in enumerate(_entries(path, _TIME_ENTRY)):
         if number and (timestamp, relative) == (0, 0):
             break
         if timestamp < last:
+            is_sane = False
             yield Line(f"Index timestamp {timestamp} is smaller than {last}", {}, True)
         if not options.check_only:
             fields = {"timestamp": timestamp, "offset": base + relative}
             yield Line(_text(fields), fields)
         last = timestamp
-    if options.check_only:
+    if options.check_only and is_sane:
         yield Line(f"{path} passed sanity check.", {"passed": True})
 
 

@@ -79,5 +79,5 @@ def _length(content: bytes | None) -> int:
 def _date(record: ConsumedRecord) -> bytes:
     if record.timestamp < 0:
         return b"-"
-    when = datetime.fromtimestamp(record.timestamp / 1000, UTC)
-    return when.isoformat(timespec="milliseconds").replace("+00:00", "Z").encode()
+    moment = datetime.fromtimestamp(record.timestamp / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z").encode()

@@ -40,7 +40,7 @@ def make_formatter(name: str, properties: Mapping[str, str]) -> Formatter:
 
 
 def _default(properties: Mapping[str, str]) -> Formatter:
-    known = {
+    defaults = {
         "print.timestamp": "false",
         "print.partition": "false",
         "print.offset": "false",
@@ -58,16 +58,16 @@ def _default(properties: Mapping[str, str]) -> Formatter:
         "headers.deserializer": "",
     }
     for name in properties:
-        if name not in known:
-            raise ValueError(f"There is no formatter property {name!r}; there are {', '.join(known)}.")
-    given = {**known, **properties}
-    asked = {name: given[name].strip().lower() == "true" for name in known if name.startswith("print.")}
-    separator = given["key.separator"].replace("\\t", "\t").encode()
-    end = given["line.separator"].replace("\\n", "\n").encode()
-    between = given["headers.separator"].encode()
-    null = given["null.literal"].encode()
+        if name not in defaults:
+            raise ValueError(f"There is no formatter property {name!r}; there are {', '.join(defaults)}.")
+    settings = {**defaults, **properties}
+    printed = {name: settings[name].strip().lower() == "true" for name in defaults if name.startswith("print.")}
+    separator = settings["key.separator"].replace("\\t", "\t").encode()
+    end = settings["line.separator"].replace("\\n", "\n").encode()
+    between = settings["headers.separator"].encode()
+    null = settings["null.literal"].encode()
     read_key, read_value, read_header = (
-        deserializer(given[f"{part}.deserializer"]) for part in ("key", "value", "headers")
+        deserializer(settings[f"{part}.deserializer"]) for part in ("key", "value", "headers")
     )
 
     def shown(content: bytes | None, read: Deserializer | None) -> bytes:
@@ -77,22 +77,22 @@ def _default(properties: Mapping[str, str]) -> Formatter:
 
     def write(record: ConsumedRecord) -> bytes:
         pieces: list[bytes] = []
-        if asked["print.timestamp"]:
+        if printed["print.timestamp"]:
             pieces.append(_timestamp(record))
-        if asked["print.partition"]:
+        if printed["print.partition"]:
             pieces.append(b"Partition:%d" % record.partition)
-        if asked["print.offset"]:
+        if printed["print.offset"]:
             pieces.append(b"Offset:%d" % record.offset)
-        if asked["print.epoch"]:
+        if printed["print.epoch"]:
             pieces.append(b"Epoch:%d" % record.leader_epoch)
-        if asked["print.headers"]:
+        if printed["print.headers"]:
             pieces.append(
                 between.join(name.encode() + b":" + shown(content, read_header) for name, content in record.headers)
                 or b"NO_HEADERS"
             )
-        if asked["print.key"]:
+        if printed["print.key"]:
             pieces.append(shown(record.key, read_key))
-        if asked["print.value"]:
+        if printed["print.value"]:
             pieces.append(shown(record.value, read_value))
         return separator.join(pieces) + end
 

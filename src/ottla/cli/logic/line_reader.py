@@ -49,13 +49,13 @@ def line_format(properties: Mapping[str, str]) -> LineFormat:
         "null.marker": "null_marker",
         "ignore.error": "ignore_error",
     }
-    given: dict[str, object] = {}
+    fields: dict[str, object] = {}
     for name, value in properties.items():
         if name not in known:
             raise ValueError(f"There is no reader property {name!r}; there are {', '.join(sorted(known))}.")
         flag = name in ("parse.key", "parse.headers", "ignore.error")
-        given[known[name]] = value.strip().lower() == "true" if flag else _unescaped(value)
-    line_format = LineFormat(**given)  # type: ignore[arg-type]
+        fields[known[name]] = value.strip().lower() == "true" if flag else _unescaped(value)
+    line_format = LineFormat(**fields)  # type: ignore[arg-type]
     if line_format.parse_headers and line_format.headers_delimiter == line_format.headers_separator:
         raise ValueError("headers.delimiter and headers.separator must differ.")
     if line_format.parse_headers and line_format.headers_separator == line_format.headers_key_separator:

@@ -1,7 +1,7 @@
-"""What has to be true before a node changes from Apache Kafka to Ottla, or back, on the same data directory.
+"""The conditions for changing a node from Apache Kafka to Ottla, or back, on the same data directory.
 
-The file and the directories are looked at on the node's host. The cluster is looked at from anywhere. A finding that is
-`wrong` stops the change; the others are shown.
+The file and the directories are checked on the node's host, the cluster from any host. A finding with the severity
+`wrong` stops the change; other findings are only shown.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 OTTLA = "ottla"
 KAFKA = "kafka"
 
-# The doctor's checks that a change has to wait for: a node that stops must not take away the last copy.
+# A change waits until these checks of the doctor pass, so that stopping the node does not remove the last replica.
 _HEALTH = frozenset({"brokers", "offline partitions", "under min.insync.replicas", "under-replicated", "quorum"})
 
 # Voters fetch twice a second at least.
@@ -60,8 +60,8 @@ def check_file(properties: Mapping[str, str], *, to: str) -> list[Finding]:
     try:
         config = own_config(properties)
     except (ConfigError, ValueError) as error:
-        what = error.message if isinstance(error, ConfigError) else str(error)
-        return [Finding(WRONG, "settings", what, "change the setting; docs/configuration.md lists every one")]
+        message = error.message if isinstance(error, ConfigError) else str(error)
+        return [Finding(WRONG, "settings", message, "change the setting; docs/configuration.md lists every one")]
     return list(_for_ottla(config, properties))
 
 
@@ -84,20 +84,20 @@ def _for_kafka(properties: Mapping[str, str]) -> Iterator[Finding]:
 def check_directories(
     properties: Mapping[str, str], *, may_be_new: bool = False
 ) -> tuple[list[Finding], MetaProperties | None]:
-    """Whether the log directories are those of this node. Also returns what they say of themselves.
+    """Checks that the log directories belong to this node. Also returns their meta.properties.
 
-    A node that joins has directories without anything.
+    The directories of a node that joins may be empty.
     """
     config = own_config(properties)
     known: MetaProperties | None = None
     findings: list[Finding] = []
     for directory in config.log_dirs:
         try:
-            found = read_meta_properties(OsFiles(), directory)
+            meta_properties = read_meta_properties(OsFiles(), directory)
         except (DirectoryRefused, OSError) as error:
             findings.append(Finding(WRONG, "directories", str(error), "look at the disk and at its permissions"))
             continue
-        if found is None:
+        if meta_properties is None:
             if may_be_new:
                 continue
             findings.append(
@@ -108,17 +108,17 @@ def check_directories(
                     "is log.dirs right, and is this the host of the node?",
                 )
             )
-        elif found.node_id is not None and found.node_id != config.node_id:
+        elif meta_properties.node_id is not None and meta_properties.node_id != config.node_id:
             findings.append(
                 Finding(
                     WRONG,
                     "directories",
-                    f"{directory} belongs to node {found.node_id}, the file to node {config.node_id}.",
+                    f"{directory} belongs to node {meta_properties.node_id}, the file to node {config.node_id}.",
                     "use the properties file with which the node runs now",
                 )
             )
         else:
-            known = found
+            known = meta_properties
     return findings, known
 
 
@@ -143,11 +143,11 @@ def check_cluster(
 
 
 def check_joining(config: BrokerConfig, cluster: ClusterDescription, quorum: Quorum, *, is_new: bool) -> list[Finding]:
-    """Whether a node with new directories can be one more of the cluster."""
+    """Whether a node with new directories can join the cluster."""
     findings = []
     replicas = (*quorum.voters, *quorum.observers)
-    taken = {node.node_id for node in cluster.brokers} | {replica.node_id for replica in replicas}
-    if is_new and config.node_id in taken:
+    node_ids = {node.node_id for node in cluster.brokers} | {replica.node_id for replica in replicas}
+    if is_new and config.node_id in node_ids:
         findings.append(
             Finding(WRONG, "node", f"The cluster has a node {config.node_id} already.", "choose another node.id")
         )
@@ -173,7 +173,7 @@ def check_joining(config: BrokerConfig, cluster: ClusterDescription, quorum: Quo
 
 
 def check_leaving(node_id: int, cluster: ClusterDescription, quorum: Quorum) -> list[Finding]:
-    """Whether the others can do without a node. Its replicas are a matter of the plan that moves them."""
+    """Whether the cluster keeps working without a node. The plan that moves its replicas is checked separately."""
     voters = [voter.node_id for voter in quorum.voters]
     findings = []
     if node_id in voters and len(voters) == 1:
@@ -196,7 +196,7 @@ def check_leaving(node_id: int, cluster: ClusterDescription, quorum: Quorum) -> 
 
 
 def is_static(quorum: Quorum) -> bool:
-    """Voters that are given by configuration are known without the ids of their directories."""
+    """True if the voters are configured statically: then they have no directory ids."""
     return any(voter.directory_id == Uuid.ZERO for voter in quorum.voters)
 
 
@@ -234,13 +234,13 @@ def _groups(groups: Sequence[ListedGroup]) -> Iterator[Finding]:
 
 
 def check_health(findings: Sequence[Finding], facts: ClusterFacts, *, node_id: int, now_ms: float) -> list[Finding]:
-    """Of the doctor's findings, those that have to be mended first. The node itself may be stopped already.
+    """The doctor's findings that have to be fixed first. The node itself may already be stopped.
 
     `now_ms` is the time by our clock.
     """
     serious = [finding for finding in findings if finding.severity == WRONG and finding.check in _HEALTH]
     silent = _silent_voters(facts, now_ms)
-    # The doctor counts the records that a controller is behind: one that has just stopped is not far behind.
+    # The doctor's check compares the lag in records, which is still small if a controller has just stopped.
     serious += [
         Finding(WRONG, "quorum", f"Controller {voter} does not answer the quorum.", f"start controller {voter}")
         for voter in silent
@@ -248,7 +248,7 @@ def check_health(findings: Sequence[Finding], facts: ClusterFacts, *, node_id: i
     ]
     if not _is_away(facts, node_id) and node_id not in silent:
         return serious
-    # A change that was interrupted: what follows from the absence of this node is not held against it.
+    # The node is stopped by an interrupted change, so findings that its absence causes are ignored.
     return [finding for finding in serious if finding.check in ("offline partitions", "under min.insync.replicas")]
 
 

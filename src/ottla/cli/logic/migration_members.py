@@ -1,9 +1,9 @@
 """Nodes of one software join a cluster, and those of the other one leave it, while clients work.
 
     join   format the directories for the cluster, start the node, wait for it, make its controller a voter
-    leave  move the replicas of a node to the others, take away its vote, stop it, forget it
+    leave  move the replicas of a node to other brokers, remove its vote, stop it, unregister it
 
-Every step may be repeated. A command that was interrupted finds what is done already.
+Every step can be repeated. A repeated command skips the steps that are done.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def is_formatted(config: BrokerConfig) -> bool:
 
 
 class Joining:
-    """One node joins. `say` prints a line about each step."""
+    """The steps by which a node joins. `say` prints a line about each step."""
 
     def __init__(
         self, admin: AdminClient, config: BrokerConfig, timeout_seconds: float, say: Callable[[str], None]
@@ -78,7 +78,7 @@ class Joining:
         self._say(f"Node {node_id} is in the cluster.")
 
     async def vote(self) -> None:
-        """Makes the controller of the node a voter, if it has one."""
+        """Adds the controller of the node to the voters, if the node is a controller."""
         node_id = self._config.node_id
         if "controller" not in self._config.process_roles:
             return
@@ -98,7 +98,7 @@ class Joining:
 
 @dataclass(slots=True)
 class Leaving:
-    """One node leaves. `say` prints a line about each step."""
+    """The steps by which a node leaves. `say` prints a line about each step."""
 
     admin: AdminClient
     node_id: int
@@ -107,7 +107,7 @@ class Leaving:
     say: Callable[[str], None]
 
     async def plan(self) -> tuple[list[TopicPartition], Plan, Sequence[Step]]:
-        """The partitions that the node has, and how they move. Raises Failure if they cannot."""
+        """The partitions of the node, and the plan and steps that move them. Raises Failure if they cannot move."""
         state = await observe(self.admin)
         held = _held(state, self.node_id)
         if not held:
@@ -117,18 +117,18 @@ class Leaving:
                 f"Broker {self.node_id} does not run, and has replicas of {len(held)} partitions: start it, and run "
                 f"this command again. If it is lost, `ottla balance run --dead {self.node_id}` makes them again."
             )
-        # The hard goals alone: no more is moved than has to be.
+        # Only the hard goals apply, so that no replica moves without need.
         hard = [goal for goal in default_goals() if goal.is_hard]
-        made = make_plan(with_brokers(state, drained=[self.node_id]), hard)
-        if made.stranded:
+        plan = make_plan(with_brokers(state, drained=[self.node_id]), hard)
+        if plan.stranded:
             raise Failure(
-                f"{len(made.stranded)} replicas have no place on another broker, such as one of {made.stranded[0]}: "
+                f"{len(plan.stranded)} replicas have no place on another broker, such as one of {plan.stranded[0]}: "
                 "let another broker join first."
             )
-        return held, made, make_steps(state, made.movements).steps
+        return held, plan, make_steps(state, plan.movements).steps
 
     async def drain(self) -> None:
-        """Moves all replicas away, also those of topics that are created meanwhile."""
+        """Moves all replicas to other brokers, including replicas of topics that are created meanwhile."""
         for _ in range(_ROUNDS_MAX):
             held, _, steps = await self.plan()
             if not held:
@@ -177,9 +177,9 @@ class Leaving:
         if any(node.node_id == self.node_id for node in nodes):
             await self.admin.cluster.unregister(self.node_id)
 
-    async def _wait(self, condition: Callable[[], Awaitable[bool]], what: str) -> None:
+    async def _wait(self, condition: Callable[[], Awaitable[bool]], problem: str) -> None:
         if not await until(condition, self.timeout_seconds):
-            raise Failure(f"{what} after {self.timeout_seconds:.0f} s; look at its log, and repeat the command.")
+            raise Failure(f"{problem} after {self.timeout_seconds:.0f} s; look at its log, and repeat the command.")
 
 
 def _held(state: ClusterState, node_id: int) -> list[TopicPartition]:

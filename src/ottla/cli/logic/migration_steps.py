@@ -1,7 +1,7 @@
-"""One node changes its software: wait for health, stop it, see that its files are free, start it, wait for it.
+"""Changes the software of a node: wait for health, stop it, check that its files are free, start it, wait for it.
 
-Every step can be repeated. A change that was interrupted continues where the node is: a node that is stopped already
-is not stopped again.
+Every step can be repeated. An interrupted change continues in the current state of the node: a node that is already
+stopped is not stopped again.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ __all__ = ["NodeChange", "follows", "is_running", "run_command", "until"]
 
 _PAUSE_SECONDS = 0.2
 _GROUP_SAMPLE_SECONDS = 0.0
-# A voter that has fetched within this time and has nearly everything is a member of the quorum again.
+# A voter that has fetched within this time and has nearly caught up is a member of the quorum again.
 _FETCHED_MS = 5_000
 _VOTER_LAG_MAX = 100
 
 
 def is_running(config: BrokerConfig) -> bool:
-    """Whether a node uses the directories: Kafka and Ottla both hold the same lock.
+    """Whether a node uses the directories: Kafka and Ottla lock the same file.
 
-    A node that is a controller alone locks the directory of the metadata, and no other. Raises Failure.
+    A node that is only a controller locks only the metadata directory. Raises Failure.
     """
     for directory in sorted({*config.log_dirs, config.metadata_log_dir}):
         path = f"{directory}/{LOCK_FILE}"
         try:
-            # A file of our own could belong to a user other than the node's.
+            # Creating the lock file here could give it an owner other than the user of the node.
             if OsFiles().exists(path):
                 OsFiles().lock(path).release()
         except DirectoryLocked:
@@ -78,7 +78,7 @@ class NodeChange:
         self.say("The cluster is well.")
 
     async def stop(self, command: str) -> float:
-        """Returns the time at which the node was stopped, by the monotonic clock."""
+        """Stops the node. Returns the time of the stop by the monotonic clock."""
         began = time.monotonic()
         if not is_running(self.config):
             self.say(f"Node {self.config.node_id} is stopped already.")
@@ -86,7 +86,7 @@ class NodeChange:
         await run_command(command)
 
         async def is_stopped() -> bool:
-            # Kafka gives up its directories before it closes its last listener.
+            # Kafka releases its directories before it closes its last listener.
             return not is_running(self.config) and not await self._listens()
 
         if not await self.until(is_stopped):
@@ -111,7 +111,7 @@ class NodeChange:
         self.say(f"Node {self.config.node_id} has started.")
 
     async def wait_until_back(self) -> None:
-        """The node serves clients, its replicas are in sync, and its controller follows the quorum."""
+        """Waits until the node serves clients, its replicas are in sync, and its controller follows the quorum."""
         missing = ""
 
         async def is_back() -> bool:
@@ -138,7 +138,7 @@ class NodeChange:
         return False
 
     async def missing(self) -> str:
-        """What the node has not reached yet, in words; nothing if it works."""
+        """The first condition that the node does not fulfil yet, as a sentence; empty if the node works."""
         node_id, roles = self.config.node_id, self.config.process_roles
         if "controller" in roles:
             quorum = await self.admin.cluster.quorum()
@@ -162,7 +162,7 @@ class NodeChange:
 
 
 async def until(condition: Callable[[], Awaitable[bool]], seconds: float) -> bool:
-    """Waits also while nodes do not answer, because one of them is about to start. False after the time-out."""
+    """Waits for the condition; False after the time-out. Errors are retried: a node that starts may not answer yet."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -190,7 +190,7 @@ def follows(quorum: Quorum, node_id: int) -> bool:
 
 async def run_command(command: str) -> None:
     """Runs a command of the operator in a shell. It may leave the node running in the background."""
-    # Not with asyncio: a node in the background would inherit copies of our output, and keep a reader of it waiting.
+    # asyncio is not used, because a background node would inherit our output pipe and keep its reader waiting.
     done = await asyncio.to_thread(subprocess.run, command, shell=True, stdin=subprocess.DEVNULL, check=False)
     if done.returncode:
         raise Failure(f"`{command}` ended with the code {done.returncode}.")

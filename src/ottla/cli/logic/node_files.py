@@ -31,7 +31,7 @@ def directories(config: BrokerConfig) -> list[str]:
 
 
 def metadata_directory_id(files: Files, config: BrokerConfig) -> Uuid:
-    """The id by which a quorum knows a controller's directory."""
+    """The directory id of a controller in the quorum."""
     directory = metadata_directory(config)
     try:
         properties = read_meta_properties(files, directory)

@@ -27,8 +27,8 @@ def named_quotas(
     """Empty if the options name no quota entity. `defaults` are the flags --user-defaults and so on, by kind."""
     components = [
         QuotaComponent(kind, QuotaMatch.EXACT, name)
-        for kind, given in (("user", users), ("client-id", clients), ("ip", addresses))
-        for name in given
+        for kind, entity_names in (("user", users), ("client-id", clients), ("ip", addresses))
+        for name in entity_names
     ]
     components += [QuotaComponent(kind, QuotaMatch.DEFAULT) for kind, is_given in defaults.items() if is_given]
     quota_types = [text for text in types if text in _KINDS]

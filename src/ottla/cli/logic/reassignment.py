@@ -63,7 +63,7 @@ def format_plan(
     replicas: Mapping[TopicPartition, Sequence[int]],
     directories: Mapping[tuple[int, TopicPartition], str] | None = None,
 ) -> str:
-    given = directories or {}
+    paths = directories or {}
     return json.dumps(
         {
             "version": 1,
@@ -72,7 +72,7 @@ def format_plan(
                     "topic": partition.topic,
                     "partition": partition.partition,
                     "replicas": list(wanted),
-                    "log_dirs": [given.get((broker, partition), "any") for broker in wanted],
+                    "log_dirs": [paths.get((broker, partition), "any") for broker in wanted],
                 }
                 for partition, wanted in sorted(replicas.items())
             ],
@@ -105,11 +105,11 @@ def propose(
         while len(chosen) < len(replicas):
             used = {racks[broker] for broker in chosen}
             occupied = {machines[broker] for broker in chosen}
-            rest = [broker for broker in brokers if broker not in chosen]
+            candidates = [broker for broker in brokers if broker not in chosen]
             position = brokers.index(chosen[-1])
             chosen.append(
                 min(
-                    rest,
+                    candidates,
                     key=lambda broker: (
                         machines[broker] in occupied,
                         racks[broker] is not None and racks[broker] in used,

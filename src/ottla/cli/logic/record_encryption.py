@@ -27,26 +27,26 @@ def take_settings(properties: dict[str, str]) -> dict[str, str]:
     return {name: properties.pop(name) for name in list(properties) if name.startswith(_PREFIX)}
 
 
-def keys_of(given: dict[str, str]) -> tuple[EncryptionSettings, DataKeys]:
+def keys_of(properties: dict[str, str]) -> tuple[EncryptionSettings, DataKeys]:
     """Raises Failure with the setting that is wrong or the key service's reason."""
     from ottla.encryption.keys import KeyServiceError
     from ottla.encryption.settings import EncryptionSettings, make_keys
 
     try:
-        settings = EncryptionSettings.of(given)
+        settings = EncryptionSettings.of(properties)
         return settings, make_keys(settings)
     except (ValueError, KeyServiceError) as error:
         raise Failure(str(error)) from None
 
 
-def encryption(given: dict[str, str]) -> Encrypt | None:
+def encryption(properties: dict[str, str]) -> Encrypt | None:
     """None without settings. The function raises ValueError if the key service fails."""
-    if not given:
+    if not properties:
         return None
     from ottla.encryption.serializers import EncryptingSerializer
     from ottla.serdes import BytesSerializer
 
-    settings, keys = keys_of(given)
+    settings, keys = keys_of(properties)
     if not settings.key_name:
         raise Failure("encryption.key.name is missing: name the key to encrypt with.")
     serializer = EncryptingSerializer(
@@ -69,14 +69,14 @@ def encryption(given: dict[str, str]) -> Encrypt | None:
     return encrypt
 
 
-def decryption(given: dict[str, str]) -> Decrypt | None:
+def decryption(properties: dict[str, str]) -> Decrypt | None:
     """None without settings. The function raises ValueError for a record that cannot be decrypted."""
-    if not given:
+    if not properties:
         return None
     from ottla.encryption.serializers import DecryptingDeserializer
     from ottla.serdes import BytesDeserializer
 
-    settings, keys = keys_of(given)
+    settings, keys = keys_of(properties)
     deserializer = DecryptingDeserializer(
         BytesDeserializer(),
         keys=keys,

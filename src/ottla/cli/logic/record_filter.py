@@ -70,7 +70,7 @@ _ALLOWED = (
 def make_filter(
     *, keys: Iterable[str] = (), headers: Iterable[str] = (), expressions: Iterable[str] = ()
 ) -> RecordFilter | None:
-    """A record has to have one of the keys, all of the headers, and to match all expressions. None without any."""
+    """A record matches if it has one of the keys, all headers, and all expressions are true. None without filters."""
     wanted_keys = {key.encode() for key in keys}
     tests: list[RecordFilter] = []
     if wanted_keys:
@@ -90,7 +90,7 @@ def _header_filter(text: str) -> RecordFilter:
     content = value.encode()
     if not has_value:
         return lambda record: any(header == name for header, _ in record.headers)
-    return lambda record: any(header == name and found == content for header, found in record.headers)
+    return lambda record: any(header == name and header_value == content for header, header_value in record.headers)
 
 
 def _expression_filter(text: str) -> RecordFilter:

@@ -95,17 +95,17 @@ def _deserializer(form: str, registry: str | None, *, is_key: bool) -> Any:
     if form == "avro":
         from ottla.serdes.avro import AvroDeserializer
 
-        made: Any = AvroDeserializer()
+        deserializer: Any = AvroDeserializer()
     elif form == "protobuf":
         from ottla.serdes.protobuf import ProtobufDeserializer
 
-        made = ProtobufDeserializer()
+        deserializer = ProtobufDeserializer()
     else:
         from ottla.serdes.json_schema import JsonSchemaDeserializer
 
-        made = JsonSchemaDeserializer()
-    made.configure(config, is_key=is_key)
-    return made
+        deserializer = JsonSchemaDeserializer()
+    deserializer.configure(config, is_key=is_key)
+    return deserializer
 
 
 def _shown(value: Any, form: str) -> bytes:
@@ -121,7 +121,7 @@ def _shown(value: Any, form: str) -> bytes:
 
 
 def _plain(value: object) -> str:
-    """What JSON does not have: bytes in base64, times and decimals as text."""
+    """Values of types that JSON lacks: bytes in base64, times and decimals as text."""
     return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
@@ -171,21 +171,21 @@ def _schema_writer(
     if form == "avro":
         from ottla.serdes.avro import AvroSerializer
 
-        made: Any = AvroSerializer(schema or '"null"', client=client)
+        serializer: Any = AvroSerializer(schema or '"null"', client=client)
     else:
         from ottla.serdes.json_schema import JsonSchemaSerializer
 
-        made = JsonSchemaSerializer(schema or "{}", client=client)
-    made.configure(config, is_key=is_key)
+        serializer = JsonSchemaSerializer(schema or "{}", client=client)
+    serializer.configure(config, is_key=is_key)
 
     def write(topic: str, data: bytes | None) -> bytes | None:
-        return None if data is None else made.serialize(topic, _parsed(data))
+        return None if data is None else serializer.serialize(topic, _parsed(data))
 
     return write
 
 
 def _protobuf_writer(client: Any, schema: str | None, *, is_key: bool) -> Callable[[str, bytes | None], bytes | None]:
-    """Values are JSON of the first message of the file."""
+    """A writer of JSON values as the first message of the schema."""
     from google.protobuf.json_format import Parse, ParseError
 
     from ottla.serdes.protobuf import message_class
@@ -193,23 +193,23 @@ def _protobuf_writer(client: Any, schema: str | None, *, is_key: bool) -> Callab
     from ottla.serdes.rules.contracts import RuleMode, refuse_rules
     from ottla.serdes.wire_format import tagged_value
 
-    made: dict[str, tuple[int, type]] = {}
+    messages: dict[str, tuple[int, type]] = {}
 
-    def known(topic: str) -> tuple[int, type]:
-        if topic not in made:
+    def message_of(topic: str) -> tuple[int, type]:
+        if topic not in messages:
             subject = f"{topic}-{'key' if is_key else 'value'}"
             if schema is not None:
                 client.register(subject, SchemaText(schema, "PROTOBUF"))
             latest = client.latest(subject, form="serialized")
             refuse_rules(latest.schema, RuleMode.WRITE)
-            made[topic] = (latest.id, message_class(client, latest.schema, [0]))
-        return made[topic]
+            messages[topic] = (latest.id, message_class(client, latest.schema, [0]))
+        return messages[topic]
 
     def write(topic: str, data: bytes | None) -> bytes | None:
         if data is None:
             return None
         try:
-            schema_id, message = known(topic)
+            schema_id, message = message_of(topic)
             return tagged_value(schema_id, Parse(data, message()).SerializeToString(), [0])
         except ParseError as error:
             raise ValueError(f"The value does not fit the Protobuf schema: {error}.") from None

@@ -52,26 +52,26 @@ def _written(content: bytes | None, encoding: str) -> str | dict[str, str] | Non
 def parse_record(line: bytes, *, number: int) -> LineRecord:
     """The record of one JSON object; the number of the line is for error messages."""
     try:
-        found = json.loads(line)
+        document = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"Line {number} is not JSON: {error}.") from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise ValueError(f'Line {number} is not a JSON object like {{"key": "k", "value": "v"}}.')
-    for name in found:
+    for name in document:
         if name not in _FIELDS:
             hint = suggestion(name, _FIELDS) or f" The fields are {', '.join(_FIELDS)}."
             raise ValueError(f"Line {number} has the unknown field {name!r}.{hint}")
     return LineRecord(
-        _read(found.get("key"), "key", number),
-        _read(found.get("value"), "value", number),
-        _headers(found.get("headers") or [], number),
-        timestamp_ms=_number(found.get("timestamp"), "timestamp", number),
-        partition=_number(found.get("partition"), "partition", number),
+        _read(document.get("key"), "key", number),
+        _read(document.get("value"), "value", number),
+        _headers(document.get("headers") or [], number),
+        timestamp_ms=_number(document.get("timestamp"), "timestamp", number),
+        partition=_number(document.get("partition"), "partition", number),
     )
 
 
-def _headers(found: Any, number: int) -> list[tuple[str, bytes | None]]:
-    pairs = list(found.items()) if isinstance(found, dict) else found
+def _headers(headers: Any, number: int) -> list[tuple[str, bytes | None]]:
+    pairs = list(headers.items()) if isinstance(headers, dict) else headers
     if not isinstance(pairs, list) or not all(
         isinstance(pair, list | tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs
     ):
@@ -79,29 +79,29 @@ def _headers(found: Any, number: int) -> list[tuple[str, bytes | None]]:
     return [(name, _read(value, f"header {name!r}", number)) for name, value in pairs]
 
 
-def _read(found: Any, what: str, number: int) -> bytes | None:
-    if found is None:
+def _read(value: Any, name: str, number: int) -> bytes | None:
+    if value is None:
         return None
-    if isinstance(found, str):
+    if isinstance(value, str):
         try:
-            return found.encode()
+            return value.encode()
         except UnicodeEncodeError:
-            raise ValueError(f"Line {number}: the {what} has half of a surrogate pair, which is no text.") from None
-    if isinstance(found, dict) and len(found) == 1:
-        (encoding, content), *_ = found.items()
+            raise ValueError(f"Line {number}: the {name} has half of a surrogate pair, which is no text.") from None
+    if isinstance(value, dict) and len(value) == 1:
+        (encoding, content), *_ = value.items()
         if encoding in ("base64", "hex") and isinstance(content, str):
             try:
                 return base64.b64decode(content, validate=True) if encoding == "base64" else bytes.fromhex(content)
             except (binascii.Error, ValueError) as error:
-                raise ValueError(f"Line {number}: the {what} is not {encoding}: {error}.") from None
+                raise ValueError(f"Line {number}: the {name} is not {encoding}: {error}.") from None
     # Any other JSON is the content itself, in its shortest form.
-    return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode()
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _number(found: Any, what: str, number: int) -> int | None:
-    if found is None:
+def _number(value: Any, name: str, number: int) -> int | None:
+    if value is None:
         return None
-    if isinstance(found, bool) or not isinstance(found, int):
-        raise ValueError(f"Line {number}: the {what} must be a whole number, not {found!r}.")
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"Line {number}: the {name} must be a whole number, not {value!r}.")
     # -1 is the timestamp of a record without one.
-    return None if found == -1 else found
+    return None if value == -1 else value

@@ -69,7 +69,7 @@ async def compare_partition(
 
 def compare_batches(marks: dict[int, list[BatchMark]]) -> tuple[list[BatchMark], str | None]:
     """The common prefix of all replicas, and the first difference in it."""
-    length = min(len(some) for some in marks.values())
+    length = min(len(replica_marks) for replica_marks in marks.values())
     first, *other_replicas = marks
     for position in range(length):
         expected = marks[first][position]

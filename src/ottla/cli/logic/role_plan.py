@@ -1,8 +1,8 @@
 """Roles: named sets of rules, bound to principals, and the ACLs that they amount to.
 
-A role is stored in the topic `__roles` as JSON under its name. What brokers see are plain ACLs: one for each rule of a
-role and each principal that is bound to it. A change is planned by comparing the ACLs before and after it. An ACL that
-another role gives to the same principal stays.
+A role is stored in the topic `__roles` as JSON under its name. Brokers use plain ACLs: one for each rule of a role and
+each principal that is bound to it. A change is planned by comparing the ACLs before and after it. An ACL that another
+role gives to the same principal stays.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Plan(NamedTuple):
 
 
 def plan(before: Mapping[str, Role], after: Mapping[str, Role], present: Iterable[Acl]) -> Plan:
-    """From the roles before and after a change, and the ACLs of the cluster."""
+    """The plan of a change, from the roles before and after it and the ACLs of the cluster."""
     wanted = _acls(after)
-    gone = _acls(before) - wanted
+    obsolete = _acls(before) - wanted
     known = set(present)
-    return Plan(created=sorted(wanted - known), deleted=sorted(gone & known))
+    return Plan(created=sorted(wanted - known), deleted=sorted(obsolete & known))
 
 
 def _acls(roles: Mapping[str, Role]) -> set[Acl]:
@@ -89,7 +89,7 @@ def written(role: Role) -> bytes:
 def read_role(name: str, text: bytes) -> Role:
     """Raises ValueError for text that is no role."""
     try:
-        found = json.loads(text)
+        document = json.loads(text)
         rules = tuple(
             Acl(
                 ResourceType[rule["resourceType"]],
@@ -100,8 +100,8 @@ def read_role(name: str, text: bytes) -> Role:
                 rule["host"],
                 PatternType[rule["patternType"]],
             )
-            for rule in found["rules"]
+            for rule in document["rules"]
         )
-        return Role(name, rules, tuple(found["members"]))
+        return Role(name, rules, tuple(document["members"]))
     except (KeyError, TypeError) as error:
         raise ValueError(f"The role {name!r} cannot be read: {error!r}.") from None

@@ -1,4 +1,4 @@
-"""Roles in their topic: each is the last record under its name."""
+"""The topic of roles: the last record with a role's name as its key is the role."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def read_roles(admin: AdminClient, settings: ClientSettings) -> dict[str, 
     if topic is None:
         return {}
     partition = TopicPartition(TOPIC, 0)
-    found: dict[str, Role] = {}
+    roles: dict[str, Role] = {}
     async with Consumer(settings) as consumer:
         await consumer.assign([partition])
         end = (await consumer.end_offsets([partition]))[partition]
@@ -34,10 +34,10 @@ async def read_roles(admin: AdminClient, settings: ClientSettings) -> dict[str, 
                 position = record.offset + 1
                 name = (record.key or b"").decode()
                 if record.value is None:
-                    found.pop(name, None)
+                    roles.pop(name, None)
                 else:
-                    found[name] = read_role(name, record.value)
-    return dict(sorted(found.items()))
+                    roles[name] = read_role(name, record.value)
+    return dict(sorted(roles.items()))
 
 
 async def write_role(admin: AdminClient, settings: ClientSettings, name: str, role: Role | None) -> None:

@@ -124,12 +124,12 @@ def compare(before: Sample, after: Sample) -> View:
     topics = [
         TopicRow(
             name,
-            len(some),
-            sum(records.get(partition, 0.0) for partition in some),
-            sum(grown.get(partition, 0.0) for partition in some),
-            sum(after.sizes.get((after.leaders[partition], partition), 0) for partition in some),
+            len(partitions),
+            sum(records.get(partition, 0.0) for partition in partitions),
+            sum(grown.get(partition, 0.0) for partition in partitions),
+            sum(after.sizes.get((after.leaders[partition], partition), 0) for partition in partitions),
         )
-        for name, some in by_topic.items()
+        for name, partitions in by_topic.items()
     ]
     groups = [
         GroupLag(

@@ -18,6 +18,9 @@ __all__ = [
     "topic_pattern",
 ]
 
+# One setting and the comma behind it.
+_SETTING = re.compile(r"\s*([^=,\s][^=,]*)=(?:\[([^\]]*)\]|([^,]*))(?:,\s*|$)")
+
 
 def parse_key_values(words: Iterable[str], *, option: str, literal: bool = False) -> dict[str, str]:
     """`k=v`, repeated. A literal value keeps the spaces around it, such as one that separates keys from values."""
@@ -33,10 +36,15 @@ def parse_key_values(words: Iterable[str], *, option: str, literal: bool = False
 def parse_settings(text: str) -> dict[str, str]:
     """`k1=v1,k2=[a,b],k3=v3`: a value in brackets may contain commas, as with --add-config."""
     pairs = {}
-    for key, bracketed, plain in re.findall(r"([^=,\s][^=,]*)=(?:\[([^\]]*)\]|([^,]*))(?:,|$)", text):
-        pairs[key.strip()] = (bracketed or plain).strip()
-    parts = len(re.findall(r"=", re.sub(r"\[[^\]]*\]", "", text)))
-    if not pairs or parts < len(pairs):
+    position = 0
+    while position < len(text):
+        match = _SETTING.match(text, position)
+        if match is None:
+            raise ValueError(f"{text!r} does not look like key=value[,key=value]; put a value with commas into [ ].")
+        key, bracketed, plain = match.groups()
+        pairs[key.strip()] = (bracketed or plain or "").strip()
+        position = match.end()
+    if not pairs:
         raise ValueError(f"{text!r} does not look like key=value[,key=value]; put a value with commas into [ ].")
     return pairs
 

@@ -8,11 +8,14 @@ import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from ottla.cli.hosting import endpoint as endpoint_module
 from ottla.cli.hosting.endpoint import HostEndpoint
 from ottla.cli.hosting.machine import Machine
+from ottla.cli.hosting.node_child import NodeState
 from ottla.cli.hosting.plan import HostError, HostPlan, host_plan
 from ottla.cli.hosting.run import _open
 from ottla.tls.authority import new_authority
@@ -96,3 +99,42 @@ def test_a_key_store_that_is_missing_is_named(tmp_path: Path) -> None:
         HostError, match=r"ottla\.metrics\.listener https://127\.0\.0\.1:0 cannot use TLS\. .*none\.pem"
     ):
         asyncio.run(served(missing, trusting()))
+
+
+def test_a_node_that_does_not_answer_costs_only_its_own_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint_module, "PAGE_SECONDS_MAX", 0.5)
+    monkeypatch.setattr(endpoint_module, "NODE_PAGE_SECONDS_MAX", 0.05, raising=False)
+    over = asyncio.Event()
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\npartitions 7\n")
+        writer.close()
+
+    async def hang(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await over.wait()
+        writer.close()
+
+    def node(node_id: int, server: asyncio.Server) -> SimpleNamespace:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/metrics"
+        restarts = SimpleNamespace(count=0)
+        return SimpleNamespace(node_id=node_id, state=NodeState.READY, metrics_url=url, restarts=restarts)
+
+    async def page() -> str:
+        servers = [await asyncio.start_server(serve, "127.0.0.1", 0) for serve in (answer, hang)]
+        nodes = [node(number, server) for number, server in enumerate(servers, 1)]
+        host = HostEndpoint(SimpleNamespace(nodes=nodes, unready=()))  # type: ignore[arg-type]
+        url = await host.open("127.0.0.1:0")
+        try:
+            with await asyncio.to_thread(urllib.request.urlopen, url) as response:
+                text: str = response.read().decode()
+                return text
+        finally:
+            over.set()
+            await host.close()
+            for server in servers:
+                server.close()
+
+    text = asyncio.run(page())
+    assert 'partitions{node="1"} 7' in text
+    assert 'ottla_host_node_up{node="1"} 1\nottla_host_node_up{node="2"} 0\n' in text

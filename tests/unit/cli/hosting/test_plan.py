@@ -22,18 +22,20 @@ FILE = {
 def test_ids_ports_and_directories_count_up() -> None:
     plan = host_plan(FILE, [0, 1])
     assert [node.node_id for node in plan.nodes] == [100, 101, 102]
-    found = [node.properties for node in plan.nodes]
-    assert [one["listeners"] for one in found] == [
+    all_properties = [node.properties for node in plan.nodes]
+    assert [properties["listeners"] for properties in all_properties] == [
         "PLAINTEXT://0.0.0.0:9092,CONTROLLER://10.0.0.1:19092",
         "PLAINTEXT://0.0.0.0:9093",
         "PLAINTEXT://0.0.0.0:9094",
     ]
-    assert [one["advertised.listeners"] for one in found] == [f"PLAINTEXT://one:{port}" for port in (9092, 9093, 9094)]
-    assert [one["process.roles"] for one in found] == ["broker,controller", "broker", "broker"]
-    assert found[2]["log.dirs"] == "/a/node-102/data,/b/node-102/data"
-    assert {one["broker.rack"] for one in found} == {"east"}
-    assert {one["ottla.metrics.listener"] for one in found} == {"127.0.0.1:0"}
-    assert not any(key.startswith("ottla.host.") for one in found for key in one)
+    assert [properties["advertised.listeners"] for properties in all_properties] == [
+        f"PLAINTEXT://one:{port}" for port in (9092, 9093, 9094)
+    ]
+    assert [properties["process.roles"] for properties in all_properties] == ["broker,controller", "broker", "broker"]
+    assert all_properties[2]["log.dirs"] == "/a/node-102/data,/b/node-102/data"
+    assert {properties["broker.rack"] for properties in all_properties} == {"east"}
+    assert {properties["ottla.metrics.listener"] for properties in all_properties} == {"127.0.0.1:0"}
+    assert not any(key.startswith("ottla.host.") for properties in all_properties for key in properties)
     assert [node.core for node in plan.nodes] == [None] * 3
     assert plan.metrics_listener == "127.0.0.1:9404"
 
