@@ -87,10 +87,10 @@ export class Console extends Part {
   }
 
   private frame(): TemplateResult {
-    const found = find(ROUTES);
-    document.title = found ? `${found.route.title(found.place)} · Ottla` : "Ottla";
-    const page = found
-      ? keyed(`${found.place.path} ${isClusterKnown()}`, found.route.show(found.place))
+    const match = find(ROUTES);
+    document.title = match ? `${match.route.title(match.place)} · Ottla` : "Ottla";
+    const page = match
+      ? keyed(`${match.place.path} ${isClusterKnown()}`, match.route.show(match.place))
       : pageHead({
           back: { href: "/", label: "Overview" },
           title: "There is no such page",

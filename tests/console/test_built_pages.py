@@ -42,8 +42,8 @@ def test_no_module_turns_text_into_markup() -> None:
     forbidden = re.compile(
         r"innerHTML|outerHTML|insertAdjacentHTML|unsafeHTML|unsafeSVG|document\.write|javascript:|\beval\("
     )
-    found = [path.name for path in sources() if path.suffix == ".ts" and forbidden.search(path.read_text())]
-    assert found == []
+    names = [path.name for path in sources() if path.suffix == ".ts" and forbidden.search(path.read_text())]
+    assert names == []
 
 
 def test_pages_load_nothing_from_another_host() -> None:

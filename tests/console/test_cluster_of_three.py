@@ -45,26 +45,28 @@ def until(browser: Browser, path: str, is_reached: Callable[[Any], bool]) -> Any
 
 def test_replicas_move_with_a_picture(browser: Browser) -> None:
     browser.change("POST", "/api/topics", {"name": "moved", "partitions": 2, "replication_factor": 1})
-    until(browser, "/api/topics/moved", lambda found: len(found["partition_list"]) == 2)
-    start = [one["replicas"] for one in browser.get("/api/topics/moved")["partition_list"]]
-    target = [[one % 3 + 1 for one in replicas] for replicas in start]
-    wanted = [{"topic": "moved", "partition": number, "replicas": target[number]} for number in range(2)]
-    told = browser.change("POST", "/api/reassignments", {"assignments": wanted, "dry_run": True})
-    before = {one["id"]: one["replicas"] for one in told["before"]["brokers"]}
-    after = {one["id"]: one["replicas"] for one in told["after"]["brokers"]}
+    until(browser, "/api/topics/moved", lambda topic: len(topic["partition_list"]) == 2)
+    start = [partition["replicas"] for partition in browser.get("/api/topics/moved")["partition_list"]]
+    target = [[broker % 3 + 1 for broker in replicas] for replicas in start]
+    assignments = [{"topic": "moved", "partition": number, "replicas": target[number]} for number in range(2)]
+    plan = browser.change("POST", "/api/reassignments", {"assignments": assignments, "dry_run": True})
+    before = {broker["id"]: broker["replicas"] for broker in plan["before"]["brokers"]}
+    after = {broker["id"]: broker["replicas"] for broker in plan["after"]["brokers"]}
     assert sum(before.values()) == sum(after.values())
-    assert [one["replicas"] for one in told["after"]["partitions"]] == target
-    browser.change("POST", "/api/reassignments", {"assignments": wanted})
+    assert [partition["replicas"] for partition in plan["after"]["partitions"]] == target
+    browser.change("POST", "/api/reassignments", {"assignments": assignments})
     until(
         browser,
         "/api/topics/moved",
-        lambda found: [one["replicas"] for one in found["partition_list"]] == target,
+        lambda topic: [partition["replicas"] for partition in topic["partition_list"]] == target,
     )
-    until(browser, "/api/reassignments", lambda found: found["items"] == [])
-    other = next(broker for broker in (1, 2, 3) if [broker] != target[0])
-    body = {"topics": ["moved"], "brokers": [other], "dry_run": True}
+    until(browser, "/api/reassignments", lambda reassignments: reassignments["items"] == [])
+    target_broker = next(broker for broker in (1, 2, 3) if [broker] != target[0])
+    body = {"topics": ["moved"], "brokers": [target_broker], "dry_run": True}
     spread = browser.change("POST", "/api/reassignments", body)
-    assert {broker for one in spread["after"]["partitions"] for broker in one["replicas"]} == {other}
+    assert {broker for partition in spread["after"]["partitions"] for broker in partition["replicas"]} == {
+        target_broker
+    }
     browser.change("POST", "/api/elections", {"kind": "preferred"})
     assert browser.failure("DELETE", "/api/reassignments", {"partitions": [{"topic": "moved", "partition": 0}]}) == (
         404,
@@ -74,17 +76,19 @@ def test_replicas_move_with_a_picture(browser: Browser) -> None:
 
 def test_a_broker_is_drained(browser: Browser) -> None:
     browser.change("POST", "/api/topics", {"name": "drained", "partitions": 3, "replication_factor": 1})
-    told = browser.change("POST", "/api/balance", {"drain": [3], "dry_run": True})
-    after = {one["id"]: one["replicas"] for one in told["after"]["brokers"]}
-    before = {one["id"]: one["replicas"] for one in told["before"]["brokers"]}
+    plan = browser.change("POST", "/api/balance", {"drain": [3], "dry_run": True})
+    after = {broker["id"]: broker["replicas"] for broker in plan["after"]["brokers"]}
+    before = {broker["id"]: broker["replicas"] for broker in plan["before"]["brokers"]}
     assert before[3] > 0
-    moved = {(one["topic"], one["partition"]): one["replicas"] for one in told["after"]["partitions"]}
+    moved = {
+        (partition["topic"], partition["partition"]): partition["replicas"] for partition in plan["after"]["partitions"]
+    }
     assert all(3 not in replicas for replicas in moved.values())
     assert after[3] == 0
-    assert told["command"] == "ottla balance run --drain 3 --yes"
-    assert told["goals"]
+    assert plan["command"] == "ottla balance run --drain 3 --yes"
+    assert plan["goals"]
     assert browser.failure("POST", "/api/balance", {"drain": [9], "dry_run": True}) == (400, "INVALID_REQUEST")
-    # Nothing can move, which is not the same as a balanced cluster.
+    # No replica can move, which is not the same as a balanced cluster.
     status, answer = browser.ask("POST", "/api/balance", {"drain": [1, 2, 3], "dry_run": True})
     assert (status, answer["error"]["code"]) == (409, "NOT_AVAILABLE")
     assert "brokers 1, 2 and 3 are being emptied, and no other broker can take replicas." in answer["error"]["message"]
@@ -103,18 +107,18 @@ def test_a_plan_runs_in_steps_and_is_stopped_and_resumed(browser: Browser, journ
         for _ in range(3):
             browser.change("POST", "/api/topics/slow/messages", {"value": "x" * 1_000, "partition": number})
     browser.change("POST", "/api/reassignments", {"assignments": on_three})
-    until(browser, "/api/reassignments", lambda found: found["items"] == [])
+    until(browser, "/api/reassignments", lambda reassignments: reassignments["items"] == [])
     # With a byte per second no move ends.
     body = {"drain": [3], "throttle": 1, "latency_factor": None}
-    told = browser.change("POST", "/api/balance", body)
-    assert told["command"] == "ottla balance run --drain 3 --throttle 1 --no-guard --yes"
-    assert told["result"]["steps"] == told["steps"] > 1
+    balance = browser.change("POST", "/api/balance", body)
+    assert balance["command"] == "ottla balance run --drain 3 --throttle 1 --no-guard --yes"
+    assert balance["result"]["steps"] == balance["steps"] > 1
     # Not all moves at once: a broker gives and copies five replicas at a time.
-    moving = until(browser, "/api/reassignments", lambda found: found["total"] > 0)
-    assert moving["total"] < told["result"]["moving"]
-    running = until(browser, "/api/balance", lambda found: found["step"] == 1)
-    assert (running["state"], running["steps"], running["user"]) == ("running", told["steps"], "User:ANONYMOUS")
-    assert running["partitions"] == told["result"]["moving"] > running["partitions_done"]
+    moving = until(browser, "/api/reassignments", lambda reassignments: reassignments["total"] > 0)
+    assert moving["total"] < balance["result"]["moving"]
+    running = until(browser, "/api/balance", lambda run: run["step"] == 1)
+    assert (running["state"], running["steps"], running["user"]) == ("running", balance["steps"], "User:ANONYMOUS")
+    assert running["partitions"] == balance["result"]["moving"] > running["partitions_done"]
     assert browser.failure("POST", "/api/balance", body) == (409, "NOT_FINISHED")
     stopped = browser.change("DELETE", "/api/balance", {})["result"]
     assert stopped["state"] == "interrupted"
@@ -125,49 +129,58 @@ def test_a_plan_runs_in_steps_and_is_stopped_and_resumed(browser: Browser, journ
     content = json.loads(journal.read_text())
     journal.write_text(json.dumps({**content, "throttle": None}))
     browser.change("POST", "/api/balance/resume", {"latency_factor": None, "dry_run": True})
-    told = browser.change("POST", "/api/balance/resume", {"latency_factor": 1000})
-    assert told["command"] == "ottla balance resume --latency-factor 1000"
-    done = until(browser, "/api/balance", lambda found: found["state"] != "running")
+    balance = browser.change("POST", "/api/balance/resume", {"latency_factor": 1000})
+    assert balance["command"] == "ottla balance resume --latency-factor 1000"
+    done = until(browser, "/api/balance", lambda run: run["state"] != "running")
     assert (done["state"], done["message"], done["partitions_done"]) == ("done", None, done["partitions"])
     assert not journal.exists()
     slow = browser.get("/api/topics/slow")["partition_list"]
-    assert all(3 not in one["replicas"] for one in slow)
+    assert all(3 not in partition["replicas"] for partition in slow)
 
 
 def test_the_controller_is_the_leader_of_the_quorum(browser: Browser) -> None:
-    """Metadata names any broker."""
+    """A metadata response may name any broker as controller."""
     leader = browser.get("/api/quorum")["leader"]
     assert browser.get("/api/overview")["controller"] == leader
-    assert [one["id"] for one in browser.get("/api/brokers")["items"] if one["is_controller"]] == [leader]
+    assert [broker["id"] for broker in browser.get("/api/brokers")["items"] if broker["is_controller"]] == [leader]
 
 
-def test_a_lost_node(browser: Browser, cluster: ottla.testing.Cluster) -> None:
-    browser.change("POST", "/api/topics", {"name": "kept", "partitions": 6, "replication_factor": 3})
-    browser.change("POST", "/api/topics/kept/messages", {"value": "x"})
+@pytest.fixture
+def kept(browser: Browser) -> Iterator[str]:
+    """A topic on every broker; it is deleted at the end, because no broker can be drained while it exists."""
+    name = "kept"
+    browser.change("POST", "/api/topics", {"name": name, "partitions": 6, "replication_factor": 3})
+    yield name
+    browser.change("DELETE", f"/api/topics/{name}", {})
+    until(browser, "/api/topics", lambda topics: name not in {topic["name"] for topic in topics["items"]})
+
+
+def test_a_lost_node(browser: Browser, cluster: ottla.testing.Cluster, kept: str) -> None:
+    browser.change("POST", f"/api/topics/{kept}/messages", {"value": "x"})
     with browser.stream("/api/live") as live:
         cluster.node(2).kill()
-        until(browser, "/api/overview", lambda found: found["brokers"] == {"total": 3, "alive": 2})
-        overview = until(browser, "/api/overview", lambda found: found["under_replicated_partitions"] >= 6)
+        until(browser, "/api/overview", lambda overview: overview["brokers"] == {"total": 3, "alive": 2})
+        overview = until(browser, "/api/overview", lambda overview: overview["under_replicated_partitions"] >= 6)
         assert overview["health"]["state"] in ("warning", "critical")
         for line in live:
             if line.startswith(b"data: ") and b'"brokers_alive":2' in line:
                 break
-    brokers = {one["id"]: one["is_alive"] for one in browser.get("/api/brokers")["items"]}
+    brokers = {broker["id"]: broker["is_alive"] for broker in browser.get("/api/brokers")["items"]}
     assert brokers == {1: True, 2: False, 3: True}
     for path in (
         "/api/topics",
-        "/api/topics/kept",
+        f"/api/topics/{kept}",
         "/api/groups",
         "/api/quorum",
         "/api/brokers/2",
         "/api/transactions",
     ):
         browser.get(path)
-    (message,) = browser.get("/api/topics/kept/messages")["items"]
+    (message,) = browser.get(f"/api/topics/{kept}/messages")["items"]
     assert message["value"]["value"] == "x"
-    browser.change("POST", "/api/topics/kept/messages", {"value": "y"})
+    browser.change("POST", f"/api/topics/{kept}/messages", {"value": "y"})
     assert browser.get("/api/topics?health=under-replicated")["total"] >= 1
     findings = browser.get("/api/doctor")["findings"]
-    assert any("Broker 2" in one["title"] and one["severity"] == "critical" for one in findings)
+    assert any("Broker 2" in finding["title"] and finding["severity"] == "critical" for finding in findings)
     cluster.node(2).start()
-    until(browser, "/api/overview", lambda found: found["health"]["state"] == "ok")
+    until(browser, "/api/overview", lambda overview: overview["health"]["state"] == "ok")

@@ -38,7 +38,7 @@ def group(cluster: ottla.testing.Cluster, numbers: str) -> str:
     deadline = time.monotonic() + 60
     while True:
         try:
-            consumer.commit(offsets=[TopicPartition(numbers, one, 5) for one in (0, 1)], asynchronous=False)
+            consumer.commit(offsets=[TopicPartition(numbers, number, 5) for number in (0, 1)], asynchronous=False)
             break
         except KafkaException:
             # The first group of a cluster waits for its coordinator.
@@ -60,11 +60,15 @@ def busy(cluster: ottla.testing.Cluster, numbers: str) -> Iterator[str]:
 
 
 def after(answer: dict[str, list[dict[str, int]]]) -> list[tuple[int, int]]:
-    return [(one["before"], one["after"]) for one in answer["offsets"]]
+    return [(offset["before"], offset["after"]) for offset in answer["offsets"]]
 
 
 def test_groups_are_listed_with_their_lag(browser: Browser, group: str) -> None:
-    (item,) = browser.get(f"/api/groups?filter={group}")["items"]
+    deadline = time.monotonic() + 60
+    # A list that was read a moment ago is shown again, so a new group may be missing at first.
+    while not (items := browser.get(f"/api/groups?filter={group}")["items"]):
+        assert time.monotonic() < deadline
+    (item,) = items
     assert item | {"coordinator": 1} == {
         "id": group,
         "kind": "classic",
@@ -80,23 +84,23 @@ def test_groups_are_listed_with_their_lag(browser: Browser, group: str) -> None:
 
 
 def test_a_group_tells_its_progress(browser: Browser, group: str, numbers: str) -> None:
-    found = browser.get(f"/api/groups/{group}")
-    assert [(one["partition"], one["committed"], one["last_offset"], one["lag"]) for one in found["offsets"]] == [
+    description = browser.get(f"/api/groups/{group}")
+    assert [(row["partition"], row["committed"], row["last_offset"], row["lag"]) for row in description["offsets"]] == [
         (0, 5, 20, 15),
         (1, 5, 20, 15),
     ]
-    assert (found["can_reset"], found["why_not"]) == (True, None)
-    assert found["lag_history"][-1][1] == 30
-    assert group in {one["id"] for one in browser.get(f"/api/topics/{numbers}/groups")["items"]}
+    assert (description["can_reset"], description["why_not"]) == (True, None)
+    assert description["lag_history"][-1][1] == 30
+    assert group in {reader["id"] for reader in browser.get(f"/api/topics/{numbers}/groups")["items"]}
 
 
 def test_a_group_with_members(browser: Browser, busy: str) -> None:
-    found = browser.get(f"/api/groups/{busy}")
-    (member,) = found["member_list"]
+    description = browser.get(f"/api/groups/{busy}")
+    (member,) = description["member_list"]
     assert len(member["partitions"]) == 2
-    assert {one["member"] for one in found["offsets"]} == {member["id"]}
-    assert not found["can_reset"]
-    assert found["why_not"] == "The group is Stable and has an active member; stop its consumers first."
+    assert {row["member"] for row in description["offsets"]} == {member["id"]}
+    assert not description["can_reset"]
+    assert description["why_not"] == "The group is Stable and has an active member; stop its consumers first."
     body = {"to": "earliest", "dry_run": True}
     assert browser.failure("POST", f"/api/groups/{busy}/reset", body) == (409, "NON_EMPTY_GROUP")
 
@@ -113,25 +117,25 @@ def test_a_group_with_members(browser: Browser, busy: str) -> None:
     ],
 )
 def test_every_way_to_reset(browser: Browser, group: str, body: dict[str, object], wanted: list[object]) -> None:
-    told = browser.change("POST", f"/api/groups/{group}/reset", {**body, "dry_run": True})
-    assert after(told) == wanted
-    assert {one["committed"] for one in browser.get(f"/api/groups/{group}")["offsets"]} == {5}
+    planned = browser.change("POST", f"/api/groups/{group}/reset", {**body, "dry_run": True})
+    assert after(planned) == wanted
+    assert {row["committed"] for row in browser.get(f"/api/groups/{group}")["offsets"]} == {5}
     browser.change("POST", f"/api/groups/{group}/reset", body)
-    now = {one["partition"]: one["committed"] for one in browser.get(f"/api/groups/{group}")["offsets"]}
-    assert [now[one["partition"]] for one in told["offsets"]] == [offset for _, offset in wanted]
+    now = {row["partition"]: row["committed"] for row in browser.get(f"/api/groups/{group}")["offsets"]}
+    assert [now[row["partition"]] for row in planned["offsets"]] == [offset for _, offset in wanted]
 
 
 def test_offsets_of_another_group(browser: Browser, group: str, busy: str) -> None:
-    other = {one["partition"]: one["committed"] for one in browser.get(f"/api/groups/{busy}")["offsets"]}
-    told = browser.change("POST", f"/api/groups/{group}/reset", {"to": "group", "group": busy})
-    assert {one["partition"]: one["after"] for one in told["offsets"]} == {
+    other = {row["partition"]: row["committed"] for row in browser.get(f"/api/groups/{busy}")["offsets"]}
+    changed = browser.change("POST", f"/api/groups/{group}/reset", {"to": "group", "group": busy})
+    assert {row["partition"]: row["after"] for row in changed["offsets"]} == {
         number: offset for number, offset in other.items() if offset is not None
     }
 
 
 def test_a_reset_warns_of_what_is_skipped(browser: Browser, group: str) -> None:
-    told = browser.change("POST", f"/api/groups/{group}/reset", {"to": "latest", "dry_run": True})
-    assert told["warnings"] == ["The group will never read 30 records."]
+    planned = browser.change("POST", f"/api/groups/{group}/reset", {"to": "latest", "dry_run": True})
+    assert planned["warnings"] == ["The group will never read 30 records."]
 
 
 def test_offsets_and_groups_are_deleted(browser: Browser, group: str, numbers: str) -> None:

@@ -1,4 +1,4 @@
-"""What one viewer can cost or learn: expressions, masked keys, secrets of connectors, long schemas."""
+"""Limits for a viewer: expressions, masked keys, secrets of connectors, long schemas."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def message(value: Any) -> dict[str, Any]:
 
 
 def matches(expression: str, value: Any) -> bool:
-    made = make_message_filter(expression)
-    assert made is not None
-    return made(message(value))
+    message_filter = make_message_filter(expression)
+    assert message_filter is not None
+    return message_filter(message(value))
 
 
 def test_an_expression_cannot_fill_the_memory() -> None:

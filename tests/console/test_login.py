@@ -46,8 +46,8 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslNode]:
     with SaslNode(tmp_path_factory.mktemp("node"), settings) as running:
         admin = AdminClient({"bootstrap.servers": running.node.bootstrap})
         info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-        made = admin.alter_user_scram_credentials([UserScramCredentialUpsertion("admin", info, b"admin-secret")])
-        made["admin"].result(60)
+        alterations = admin.alter_user_scram_credentials([UserScramCredentialUpsertion("admin", info, b"admin-secret")])
+        alterations["admin"].result(60)
         producer = Producer({"bootstrap.servers": running.node.bootstrap})
         order = {"customer": {"name": "Ada", "card": "4711"}, "phone": "555-1234"}
         producer.produce("orders", json.dumps(order), headers=[("phone", b"555-9876")])
@@ -140,15 +140,15 @@ def test_strangers_lock_nobody_out(console: ConsoleProcess) -> None:
         assert status == (401 if number < 10 else 429)
     right = {"user": "alice", "password": PASSWORD}
     assert stranger.ask("POST", "/api/login", right, X_Forwarded_For="192.0.2.66")[0] == 429
-    # What a client claims to be does not help it: the proxy adds the address that it has seen.
+    # A forged address does not help a client: the proxy appends the address of the connection.
     assert stranger.ask("POST", "/api/login", right, X_Forwarded_For="192.0.2.1, 192.0.2.66")[0] == 429
     assert alice.ask("POST", "/api/login", right, X_Forwarded_For="192.0.2.7")[0] == 200
 
 
 def test_the_cookie_behind_a_proxy_with_tls(node: SaslNode, browser: Browser) -> None:
-    def cookie(asked: Browser, **headers: str) -> str:
-        assert asked.ask("GET", "/api/session", **headers)[0] == 200
-        return str(asked.headers["Set-Cookie"])
+    def cookie(client: Browser, **headers: str) -> str:
+        assert client.ask("GET", "/api/session", **headers)[0] == 200
+        return str(client.headers["Set-Cookie"])
 
     assert "Secure" in cookie(browser, X_Forwarded_Proto="https")
     assert "Secure" not in cookie(browser, X_Forwarded_Proto="http")
@@ -162,14 +162,14 @@ def test_the_cookie_behind_a_proxy_with_tls(node: SaslNode, browser: Browser) ->
         assert other.ask("POST", "/api/login", body, Origin="https://evil.example")[0] == 403
         plain = console_process(node.address, "--sasl-login")
         with plain as direct:
-            # Nobody else may say that the browser uses https.
+            # Only the proxy may state that the browser uses https.
             assert "Secure" not in cookie(direct.browser(), X_Forwarded_Proto="https")
 
 
 def test_streams_end_with_the_session(console: ConsoleProcess) -> None:
     browser, other = console.browser(), console.browser()
-    for one in (browser, other):
-        log_in(one, "admin", "admin-secret")
+    for client in (browser, other):
+        log_in(client, "admin", "admin-secret")
     paths = ("/api/live", "/api/topics/orders/tail")
     with ExitStack() as stack:
         streams = [stack.enter_context(browser.stream(path)) for path in paths]
@@ -259,7 +259,7 @@ def test_what_a_role_must_not_see_is_masked(browser: Browser) -> None:
         assert order["masked"]
         assert "4711" not in json.dumps(binary)
         assert binary["value"]["value"] == ""
-    # A filter cannot guess what is hidden.
+    # A filter cannot guess hidden values.
     assert browser.get("/api/topics/orders/messages?filter=4711")["items"] == []
     assert browser.get("/api/topics/orders/messages?filter=%3D+value.customer.card+%3D%3D+%224711%22")["items"] == []
     path = "/api/topics/orders/download?format=value&partition=0&offset=0&from=offset"
@@ -271,18 +271,18 @@ def test_passwords_are_not_logged(console: ConsoleProcess, browser: Browser) -> 
     log_in(browser, "admin", "admin-secret")
     browser.change("POST", "/api/users", {"name": "frank", "password": "frank-secret"})
     assert "ottla configs alter --user frank" in console.log
-    # Keys that have no value yet: the cluster does not tell that they are passwords.
+    # Keys without a value: the cluster does not mark them as passwords.
     secrets = {
         "listener.name.clients.ssl.keystore.password": "keystore-secret",
         "listener.name.clients.scram-sha-512.sasl.jaas.config": "jaas-secret",
         "my.plugin.key": "plugin-secret",
     }
     for name, secret in secrets.items():
-        status, told = browser.ask("PUT", "/api/brokers/1/settings", {"set": {name: secret}, "dry_run": True})
-        assert secret not in json.dumps(told)
+        status, plan = browser.ask("PUT", "/api/brokers/1/settings", {"set": {name: secret}, "dry_run": True})
+        assert secret not in json.dumps(plan)
         if status == 200:
-            assert told["plan"] == [f"Sets {name} of broker 1 to a new value."]
-            assert told["command"] == f"ottla configs alter --broker 1 --set {name}=..."
+            assert plan["plan"] == [f"Sets {name} of broker 1 to a new value."]
+            assert plan["command"] == f"ottla configs alter --broker 1 --set {name}=..."
         browser.ask("PUT", "/api/brokers/1/settings", {"set": {name: secret}})
         assert f"--set {name}=..." in console.log
     for secret in ("admin-secret", "frank-secret", PASSWORD, *secrets.values()):
@@ -308,7 +308,7 @@ def test_a_certificate_is_a_login(node: SaslNode, command_config: Path, roles_fi
         assert (session["user"], session["role"], session["acts_as_user"]) == ("User:alice", "support", True)
         (cookie,) = list(browser.cookies)
         assert cookie.secure
-        # The cluster knows that it is alice, by a delegation token.
+        # The cluster identifies alice by a delegation token.
         assert [topic["name"] for topic in browser.get("/api/topics")["items"]] == ["orders"]
 
 
@@ -329,7 +329,7 @@ def test_an_identity_provider(node: SaslNode, command_config: Path, roles_file: 
             session = browser.get("/api/session")
             assert (session["user"], session["role"]) == ("User:alice", "writer")
             assert [topic["name"] for topic in browser.get("/api/topics")["items"]] == ["orders"]
-            # Strangers that begin logins and never finish them keep nobody out.
+            # Unfinished logins of strangers do not block other users.
             strangers = http.client.HTTPConnection(console.url.removeprefix("http://"), timeout=60)
             for _ in range(1_100):
                 strangers.request("GET", "/api/login/oidc")
@@ -343,12 +343,12 @@ def test_an_identity_provider(node: SaslNode, command_config: Path, roles_file: 
             # A token of another issuer, for another client, or of another login is refused.
             for claims in ({"iss": "https://evil.example"}, {"aud": "other"}, {"nonce": "other"}, {"exp": 1}):
                 provider.claims = claims
-                status, told = console.browser().ask("GET", "/api/login/oidc")
-                assert (status, told["error"]["code"]) == (401, "LOGIN_FAILED"), claims
+                status, refusal = console.browser().ask("GET", "/api/login/oidc")
+                assert (status, refusal["error"]["code"]) == (401, "LOGIN_FAILED"), claims
             provider.claims = {}
             # A code that belongs to another browser is refused.
-            status, told = console.browser().ask("GET", "/api/login/oidc/done?state=planted&code=planted")
-            assert (status, told["error"]["code"]) == (401, "LOGIN_FAILED")
+            status, refusal = console.browser().ask("GET", "/api/login/oidc/done?state=planted&code=planted")
+            assert (status, refusal["error"]["code"]) == (401, "LOGIN_FAILED")
 
 
 def test_a_login_leads_to_no_other_site() -> None:

@@ -49,9 +49,9 @@ def numbers(answer: Any) -> list[int]:
 
 
 def test_the_newest_come_first(browser: Browser, orders: str) -> None:
-    found = browser.get(f"/api/topics/{orders}/messages?limit=5")
-    assert numbers(found) == [99, 98, 97, 96, 95]
-    message = found["items"][0]
+    page = browser.get(f"/api/topics/{orders}/messages?limit=5")
+    assert numbers(page) == [99, 98, 97, 96, 95]
+    message = page["items"][0]
     assert message["key"] == {"type": "text", "value": "customer-9", "schema_id": None, "error": None}
     assert message["headers"][0]["name"] == "source"
     assert message["timestamp"] == 1_700_000_099_000
@@ -74,16 +74,16 @@ def test_from_an_offset_and_on(browser: Browser, orders: str) -> None:
 
 
 def test_from_a_time(browser: Browser, orders: str) -> None:
-    found = browser.get(f"/api/topics/{orders}/messages?from=timestamp&timestamp=1700000090000&limit=100")
-    assert numbers(found) == list(range(90, 100))
-    assert found["is_complete"]
+    page = browser.get(f"/api/topics/{orders}/messages?from=timestamp&timestamp=1700000090000&limit=100")
+    assert numbers(page) == list(range(90, 100))
+    assert page["is_complete"]
 
 
 def test_a_key_is_looked_up_in_its_partition(browser: Browser, orders: str) -> None:
-    found = browser.get(f"/api/topics/{orders}/messages?key=customer-3&limit=100")
-    assert numbers(found) == list(range(3, 100, 10))
-    assert len({message["partition"] for message in found["items"]}) <= 2
-    assert found["scanned"] < 100
+    page = browser.get(f"/api/topics/{orders}/messages?key=customer-3&limit=100")
+    assert numbers(page) == list(range(3, 100, 10))
+    assert len({message["partition"] for message in page["items"]}) <= 2
+    assert page["scanned"] < 100
 
 
 @pytest.mark.parametrize(
@@ -103,16 +103,16 @@ def test_a_key_is_looked_up_in_its_partition(browser: Browser, orders: str) -> N
 def test_filters(browser: Browser, orders: str, text: str, count: int) -> None:
     from urllib.parse import quote
 
-    found = browser.get(f"/api/topics/{orders}/messages?from=earliest&limit=500&filter={quote(text)}")
-    assert len(found["items"]) == count
+    page = browser.get(f"/api/topics/{orders}/messages?from=earliest&limit=500&timeout_ms=30000&filter={quote(text)}")
+    assert len(page["items"]) == count
 
 
 def test_a_filter_is_checked(browser: Browser) -> None:
     browser.get("/api/session")
     assert browser.change("POST", "/api/filter", {"filter": "= value.a > 1"})["ok"]
-    told = browser.change("POST", "/api/filter", {"filter": "= value.a >"})
-    assert not told["ok"]
-    assert told["message"]
+    verdict = browser.change("POST", "/api/filter", {"filter": "= value.a >"})
+    assert not verdict["ok"]
+    assert verdict["message"]
     python = browser.change("POST", "/api/filter", {"filter": "= __import__('os').system('true')"})
     assert python["ok"], "It is an expression; when it runs, there is no such function."
 
@@ -120,8 +120,8 @@ def test_a_filter_is_checked(browser: Browser) -> None:
 def test_an_expression_without_end_matches_nothing(browser: Browser, topic: str) -> None:
     browser.change("POST", f"/api/topics/{topic}/messages", {"value": json.dumps({"list": list(range(1000))})})
     deep = "= value.list.all(a, value.list.all(b, value.list.all(c, value.list.all(d, a + b + c + d >= 0))))"
-    found = browser.get(f"/api/topics/{topic}/messages?filter={deep.replace(' ', '%20').replace('+', '%2B')}")
-    assert (found["items"], found["scanned"]) == ([], 1)
+    page = browser.get(f"/api/topics/{topic}/messages?filter={deep.replace(' ', '%20').replace('+', '%2B')}")
+    assert (page["items"], page["scanned"]) == ([], 1)
 
 
 def test_search_tells_progress_and_messages(browser: Browser, orders: str) -> None:
@@ -156,31 +156,31 @@ def events(answer: Any) -> Iterator[tuple[str, Any]]:
 def test_the_tail_shows_what_arrives(browser: Browser, topic: str) -> None:
     browser.change("POST", f"/api/topics/{topic}/messages", {"value": "before"})
     with browser.stream(f"/api/topics/{topic}/tail?filter=wanted") as answer:
-        found = events(answer)
-        assert next(found) == ("ready", {})
+        stream_events = events(answer)
+        assert next(stream_events) == ("ready", {})
         browser.change("POST", f"/api/topics/{topic}/messages", {"value": "other"})
         browser.change("POST", f"/api/topics/{topic}/messages", {"value": "wanted"})
-        name, messages = next(found)
+        name, messages = next(stream_events)
     assert name == "message"
     assert [message["value"]["value"] for message in messages] == ["wanted"]
 
 
 def test_the_tail_of_a_topic_that_is_deleted_ends_with_the_reason(browser: Browser, topic: str) -> None:
     with browser.stream(f"/api/topics/{topic}/tail") as answer:
-        found = events(answer)
-        assert next(found) == ("ready", {})
+        stream_events = events(answer)
+        assert next(stream_events) == ("ready", {})
         browser.change("DELETE", f"/api/topics/{topic}", {})
         # Until the console knows that the topic is gone, it may say that partitions have no leader.
-        name, error = next(one for one in found if one[0] != "trouble")
+        name, error = next(event for event in stream_events if event[0] != "trouble")
         assert (name, error["code"]) == ("error", "UNKNOWN_TOPIC_OR_PARTITION")
         assert topic in error["message"]
-        assert list(found) == []
+        assert list(stream_events) == []
 
 
 def test_a_record_is_written(browser: Browser, topic: str) -> None:
     body = {"key": "k", "value": '{"a": 1}', "headers": [{"name": "h", "value": "x"}], "partition": 0}
-    told = browser.change("POST", f"/api/topics/{topic}/messages", body)
-    assert told["result"] == {"partition": 0, "offset": 0}
+    written = browser.change("POST", f"/api/topics/{topic}/messages", body)
+    assert written["result"] == {"partition": 0, "offset": 0}
     browser.change("POST", f"/api/topics/{topic}/messages", {"key": "k", "value": None})
     browser.change("POST", f"/api/topics/{topic}/messages", {"value": "00ff", "encoding": "hex"})
     items = browser.get(f"/api/topics/{topic}/messages?from=earliest")["items"]
@@ -228,10 +228,10 @@ def test_aborted_records_are_not_shown(browser: Browser, topic: str, cluster: ot
     producer.begin_transaction()
     producer.produce(topic, value=b"committed")
     producer.commit_transaction(60)
-    shown = browser.get(f"/api/topics/{topic}/messages?from=earliest")["items"]
-    assert [item["value"]["value"] for item in shown] == ["committed"]
-    everything = browser.get(f"/api/topics/{topic}/messages?from=earliest&isolation=uncommitted")["items"]
-    assert [item["value"]["value"] for item in everything] == ["aborted", "committed"]
+    committed = browser.get(f"/api/topics/{topic}/messages?from=earliest")["items"]
+    assert [item["value"]["value"] for item in committed] == ["committed"]
+    uncommitted = browser.get(f"/api/topics/{topic}/messages?from=earliest&isolation=uncommitted")["items"]
+    assert [item["value"]["value"] for item in uncommitted] == ["aborted", "committed"]
 
 
 @pytest.mark.parametrize(

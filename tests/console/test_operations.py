@@ -39,7 +39,7 @@ def cluster() -> Iterator[ottla.testing.Cluster]:
 
 
 def first_items(browser: Browser, path: str) -> list[dict[str, Any]]:
-    """A list as soon as it has something: what changes beside the console is seen a moment later."""
+    """A list as soon as it has items: the console shows changes by other clients a moment later."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         status, answer = browser.ask("GET", path)
@@ -61,8 +61,8 @@ def test_features_of_this_cluster(browser: Browser) -> None:
 
 
 def test_access_rules(browser: Browser) -> None:
-    told = browser.change("POST", "/api/acls", {**ACL, "dry_run": True})
-    assert told["plan"] == ["From now on, User:alice may read topic orders."]
+    planned = browser.change("POST", "/api/acls", {**ACL, "dry_run": True})
+    assert planned["plan"] == ["From now on, User:alice may read topic orders."]
     browser.change("POST", "/api/acls", ACL)
     assert browser.get("/api/acls?principal=user:alice&operation=read")["items"] == [ACL]
     assert browser.get("/api/acls?principal=User:bob")["items"] == []
@@ -73,8 +73,8 @@ def test_access_rules(browser: Browser) -> None:
 
 
 def test_users(browser: Browser) -> None:
-    told = browser.change("POST", "/api/users", {"name": "carol", "password": "secret"})
-    assert "secret" not in str(told)
+    created = browser.change("POST", "/api/users", {"name": "carol", "password": "secret"})
+    assert "secret" not in str(created)
     (user,) = browser.get("/api/users?filter=carol")["items"]
     assert user == {"name": "carol", "mechanisms": [{"mechanism": "SCRAM-SHA-512", "iterations": 4096}]}
     browser.change("DELETE", "/api/users/carol", {})
@@ -106,7 +106,7 @@ def test_roles(browser: Browser, cluster: ottla.testing.Cluster) -> None:
     (role,) = browser.get("/api/roles")["items"]
     assert role["rules"] == ["Its principal may read topic orders"]
     browser.change("POST", "/api/roles/reader/bindings", {"principal": "User:erin"})
-    assert [one["principal"] for one in browser.get("/api/acls")["items"]] == ["User:erin"]
+    assert [rule["principal"] for rule in browser.get("/api/acls")["items"]] == ["User:erin"]
     assert browser.get("/api/roles")["items"][0]["bindings"] == ["User:erin"]
     browser.change("DELETE", "/api/roles/reader/bindings", {"principal": "User:erin"})
     assert browser.get("/api/acls")["items"] == []
@@ -126,19 +126,19 @@ def test_an_open_transaction_is_ended(browser: Browser, cluster: ottla.testing.C
     detail = browser.get("/api/transactions/pay")
     assert detail["partition_list"] == [{"topic": "payments", "partition": 0}]
     assert browser.get("/api/transactions/hanging?minutes=0")["items"] == []
-    told = browser.change("POST", "/api/transactions/pay/terminate", {"dry_run": True})
-    assert "1 partition" in told["plan"][0]
+    planned = browser.change("POST", "/api/transactions/pay/terminate", {"dry_run": True})
+    assert "1 partition" in planned["plan"][0]
     browser.change("POST", "/api/transactions/pay/terminate", {})
     assert browser.get("/api/transactions?state=Ongoing")["items"] == []
-    nothing = {"topic": "payments", "partition": 0, "start_offset": 7}
-    assert browser.failure("POST", "/api/transactions/abort", nothing) == (404, "NOT_FOUND")
+    unknown = {"topic": "payments", "partition": 0, "start_offset": 7}
+    assert browser.failure("POST", "/api/transactions/abort", unknown) == (404, "NOT_FOUND")
 
 
 def test_changes_are_in_the_audit(browser: Browser) -> None:
     browser.change("POST", "/api/topics", {"name": "audited", "partitions": 1})
-    found = first_items(browser, "/api/audit?api=CreateTopics&limit=10")
-    assert (found[0]["principal"], found[0]["allowed"]) == ("User:ANONYMOUS", True)
-    assert found[0]["resource"] == "CLUSTER:kafka-cluster"
+    entries = first_items(browser, "/api/audit?api=CreateTopics&limit=10")
+    assert (entries[0]["principal"], entries[0]["allowed"]) == ("User:ANONYMOUS", True)
+    assert entries[0]["resource"] == "CLUSTER:kafka-cluster"
 
 
 def test_mirroring_flows(browser: Browser, cluster: ottla.testing.Cluster) -> None:
@@ -156,10 +156,10 @@ def test_mirroring_flows(browser: Browser, cluster: ottla.testing.Cluster) -> No
 
 def test_the_doctor(browser: Browser) -> None:
     browser.change("PUT", "/api/brokers/default/settings", {"set": {"unclean.leader.election.enable": "true"}})
-    found = browser.get("/api/doctor")["findings"]
-    finding = next(one for one in found if one["check"] == "settings")
+    findings = browser.get("/api/doctor")["findings"]
+    finding = next(finding for finding in findings if finding["check"] == "settings")
     assert finding["severity"] == "warning"
     fix = finding["fix"]
     assert fix["path"] == "/api/brokers/default/settings"
     browser.change(fix["method"], fix["path"], fix["body"])
-    assert all(one["check"] != "settings" for one in browser.get("/api/doctor")["findings"])
+    assert all(finding["check"] != "settings" for finding in browser.get("/api/doctor")["findings"])

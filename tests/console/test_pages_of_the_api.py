@@ -15,9 +15,9 @@ NAMES = [f"page-{number:02}" for number in range(12)]
 @pytest.fixture(scope="module", autouse=True)
 def topics(cluster: ottla.testing.Cluster) -> None:
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    wanted = [NewTopic(name, num_partitions=1 + index % 3) for index, name in enumerate(NAMES)]
-    for made in admin.create_topics(wanted).values():
-        made.result(60)
+    new_topics = [NewTopic(name, num_partitions=1 + index % 3) for index, name in enumerate(NAMES)]
+    for creation in admin.create_topics(new_topics).values():
+        creation.result(60)
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
     for _ in range(7):
         producer.produce("page-05", value=b"x" * 1000)
@@ -55,10 +55,10 @@ def test_what_makes_no_sense_is_refused(browser: Browser, query: str) -> None:
 
 
 def test_the_overview(browser: Browser) -> None:
-    found = browser.get("/api/overview")
-    assert found["brokers"] == {"total": 1, "alive": 1}
-    assert found["topics"] >= 12
-    assert found["health"] == {"state": "ok", "findings": []}
+    overview = browser.get("/api/overview")
+    assert overview["brokers"] == {"total": 1, "alive": 1}
+    assert overview["topics"] >= 12
+    assert overview["health"] == {"state": "ok", "findings": []}
 
 
 def test_an_unknown_call_is_an_error_in_json(browser: Browser) -> None:

@@ -28,7 +28,7 @@ RENAMED = '{"type":"record","name":"Person","namespace":"x","fields":[{"name":"l
 
 
 class FakeWorker:
-    """The answers of a worker of Kafka Connect, as far as the console asks."""
+    """A worker of Kafka Connect, with the answers that the console needs."""
 
     def __init__(self) -> None:
         self.configs: dict[str, dict[str, str]] = {
@@ -51,28 +51,28 @@ class FakeWorker:
                 return 200, [{"class": "FileStreamSource", "type": "source", "version": "1"}]
             errors = [] if body.get("file") else ["file is missing"]
             return 200, {"configs": [{"value": {"name": "file", "errors": errors}}]}
-        name, rest = parts[1], parts[2:]
-        if name not in self.configs and not (method == "PUT" and rest == ["config"]):
+        name, subpath = parts[1], parts[2:]
+        if name not in self.configs and not (method == "PUT" and subpath == ["config"]):
             return 404, {"error_code": 404, "message": f"Connector {name} not found"}
         if method == "GET":
-            found = {
+            answers = {
                 "": self.info(name),
                 "config": self.configs[name],
                 "status": self.status(name),
                 "topics": {name: {"topics": ["t"]}},
                 "offsets": {"offsets": []},
             }
-            return 200, found["/".join(rest)]
+            return 200, answers["/".join(subpath)]
         if method == "DELETE":
             del self.configs[name]
-        elif rest == ["config"]:
+        elif subpath == ["config"]:
             self.configs[name] = body
             self.states[name] = "RUNNING"
             return 200, self.info(name)
-        elif rest[-1] == "restart":
+        elif subpath[-1] == "restart":
             self.restarted.append(path)
         else:
-            self.states[name] = {"pause": "PAUSED", "resume": "RUNNING", "stop": "STOPPED"}[rest[0]]
+            self.states[name] = {"pause": "PAUSED", "resume": "RUNNING", "stop": "STOPPED"}[subpath[0]]
         return 204, None
 
     def info(self, name: str) -> dict[str, Any]:
@@ -95,8 +95,8 @@ class FakeWorker:
             def _serve(self) -> None:
                 length = int(self.headers.get("Content-Length") or 0)
                 body = json.loads(self.rfile.read(length)) if length else None
-                status, found = worker.answer(self.command, self.path, body)
-                self.answer(status, b"" if found is None else json.dumps(found).encode())
+                status, answer = worker.answer(self.command, self.path, body)
+                self.answer(status, b"" if answer is None else json.dumps(answer).encode())
 
             def do_GET(self) -> None:
                 self._serve()
@@ -140,21 +140,21 @@ def subject() -> str:
 
 
 def test_schemas_are_checked_before_they_are_registered(browser: Browser, subject: str) -> None:
-    told = browser.change("POST", f"/api/schemas/{subject}", {"schema": PERSON, "dry_run": True})
-    assert told["is_compatible"]
+    planned = browser.change("POST", f"/api/schemas/{subject}", {"schema": PERSON, "dry_run": True})
+    assert planned["is_compatible"]
     assert subject not in str(browser.get("/api/schemas"))
     browser.change("POST", f"/api/schemas/{subject}", {"schema": PERSON})
     bad = browser.change("POST", f"/api/schemas/{subject}/check", {"schema": RENAMED})
     assert not bad["is_compatible"]
     assert bad["messages"]
     assert {"kind": "removed", "text": '      "name": "name",'} in bad["lines"]
-    told = browser.change("POST", f"/api/schemas/{subject}", {"schema": RENAMED, "dry_run": True})
-    assert told["warnings"][0] == "The registry will refuse this schema."
+    planned = browser.change("POST", f"/api/schemas/{subject}", {"schema": RENAMED, "dry_run": True})
+    assert planned["warnings"][0] == "The registry will refuse this schema."
     assert browser.failure("POST", f"/api/schemas/{subject}", {"schema": RENAMED}) == (409, "UPSTREAM")
     browser.change("POST", f"/api/schemas/{subject}", {"schema": WITH_AGE})
-    found = browser.get(f"/api/schemas/{subject}")
-    assert [one["version"] for one in found["versions"]] == [1, 2]
-    assert (found["compatibility"], found["compatibility_source"]) == ("BACKWARD", "global")
+    description = browser.get(f"/api/schemas/{subject}")
+    assert [version["version"] for version in description["versions"]] == [1, 2]
+    assert (description["compatibility"], description["compatibility_source"]) == ("BACKWARD", "global")
     lines = browser.get(f"/api/schemas/{subject}/diff?from=1&to=2")["lines"]
     assert {line["kind"] for line in lines} == {"same", "added"}
     assert "age" in browser.get(f"/api/schemas/{subject}/versions/2")["schema"]
@@ -164,8 +164,8 @@ def test_schemas_are_checked_before_they_are_registered(browser: Browser, subjec
 
 def test_compatibility_and_deletion(browser: Browser, subject: str) -> None:
     browser.change("POST", f"/api/schemas/{subject}", {"schema": PERSON})
-    told = browser.change("PUT", f"/api/schemas/{subject}/compatibility", {"compatibility": "none"})
-    assert told["plan"] == [f"New versions of {subject} must be NONE; now it is BACKWARD."]
+    changed = browser.change("PUT", f"/api/schemas/{subject}/compatibility", {"compatibility": "none"})
+    assert changed["plan"] == [f"New versions of {subject} must be NONE; now it is BACKWARD."]
     assert browser.get(f"/api/schemas/{subject}")["compatibility_source"] == "subject"
     browser.change("POST", f"/api/schemas/{subject}", {"schema": RENAMED})
     browser.change("DELETE", f"/api/schemas/{subject}", {"version": 1})
@@ -198,32 +198,32 @@ def test_values_are_decoded_by_the_registry(
 def test_connectors(browser: Browser, worker: FakeWorker) -> None:
     (item,) = browser.get("/api/connectors?filter=LINES")["items"]
     assert (item["state"], item["tasks"], item["failed_tasks"]) == ("RUNNING", 1, 1)
-    found = browser.get("/api/connectors/lines")
-    assert found["task_list"][0]["trace"] == "it broke"
-    assert found["config"]["db.password"] == "[hidden]"
+    connector = browser.get("/api/connectors/lines")
+    assert connector["task_list"][0]["trace"] == "it broke"
+    assert connector["config"]["db.password"] == "[hidden]"
     browser.change("POST", "/api/connectors/lines/pause", {})
     assert browser.get("/api/connectors/lines")["state"] == "PAUSED"
     browser.change("POST", "/api/connectors/lines/resume", {})
     browser.change("POST", "/api/connectors/lines/tasks/0/restart", {})
     browser.change("POST", "/api/connectors/lines/restart", {"dry_run": True})
     assert worker.restarted == ["/connectors/lines/tasks/0/restart"]
-    told = browser.change("PUT", "/api/connectors/lines", {"config": {**found["config"], "file": "b"}})
-    assert told["plan"] == ["Changes file of connector lines, and restarts its tasks."]
+    changed = browser.change("PUT", "/api/connectors/lines", {"config": {**connector["config"], "file": "b"}})
+    assert changed["plan"] == ["Changes file of connector lines, and restarts its tasks."]
     assert worker.configs["lines"]["db.password"] == "hidden-word"
-    assert "hidden-word" not in str(told)
+    assert "hidden-word" not in str(changed)
     assert browser.failure("GET", "/api/connectors/none") == (404, "NOT_FOUND")
 
 
 def test_secrets_of_a_new_connector_are_not_told(browser: Browser, console: ConsoleProcess) -> None:
     secrets = {"pin": "pin-secret", "db.password": "db-secret", "producer.override.ssl.keystore.key": "pem-secret"}
     config = {"connector.class": "FileStreamSource", "file": "a", **secrets}
-    told = browser.change("POST", "/api/connectors", {"name": "secretive", "config": config})
+    created = browser.change("POST", "/api/connectors", {"name": "secretive", "config": config})
     shown = browser.get("/api/connectors/secretive")["config"]
     assert all(shown[key] == "[hidden]" for key in secrets)
     browser.change("DELETE", "/api/connectors/secretive", {})
     assert "--set pin=..." in console.log
     for secret in secrets.values():
-        assert secret not in str(told)
+        assert secret not in str(created)
         assert secret not in console.log
 
 

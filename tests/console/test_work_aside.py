@@ -36,7 +36,7 @@ def test_the_state_of_a_large_cluster(cluster: ottla.testing.Cluster, monkeypatc
     monkeypatch.setattr(view, "LARGE_PARTITIONS", 1)
     used: list[threading.Thread] = []
 
-    async def whole() -> None:
+    async def scenario() -> None:
         async with opened(cluster) as (admin, seen):
             await admin.topics.create([NewTopic(name="before", partitions=2)])
             first = await seen.state.get()
@@ -50,7 +50,7 @@ def test_the_state_of_a_large_cluster(cluster: ottla.testing.Cluster, monkeypatc
                 "before": 2,
                 "after": 3,
             }
-            # The client of the pages knows the leaders that the other client was told.
+            # The client of the pages has the leaders that the other client has learned.
             assert admin.connections.metadata.leader_of("after", 2) == 1
             last = TopicPartition("after", 2)
             assert isinstance((await admin.offsets.find({last: LATEST}))[last], FoundOffset)
@@ -58,18 +58,18 @@ def test_the_state_of_a_large_cluster(cluster: ottla.testing.Cluster, monkeypatc
             assert isinstance(sizes, list)
             assert last in sizes[0].replicas
 
-    asyncio.run(whole())
-    # It ends with the view. Other tests of this process may have threads of the same name.
+    asyncio.run(scenario())
+    # The thread ends with the view. Other tests of this process may have threads of the same name.
     assert [thread.is_alive() for thread in used] == [False]
 
 
 def test_a_small_cluster_needs_no_thread(cluster: ottla.testing.Cluster) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         async with opened(cluster) as (_, seen):
             await seen.state.get()
             assert await seen.run(current_thread) is threading.current_thread()
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 def test_errors_and_cancellation_pass_between_the_threads(
@@ -87,7 +87,7 @@ def test_errors_and_cancellation_pass_between_the_threads(
         finally:
             ended.set()
 
-    async def whole() -> None:
+    async def scenario() -> None:
         async with opened(cluster) as (_, seen):
             await seen.state.get()
             with pytest.raises(ClientError, match="lost"):
@@ -97,4 +97,4 @@ def test_errors_and_cancellation_pass_between_the_threads(
                 await asyncio.wait_for(begun, 0.2)
             assert await asyncio.to_thread(ended.wait, 30)
 
-    asyncio.run(whole())
+    asyncio.run(scenario())

@@ -75,7 +75,7 @@ export function removeUser(user: User): Change {
         name: "mechanism",
         label: "Mechanism",
         kind: "select",
-        options: [{ value: "", label: "All" }, ...user.mechanisms.map((one) => one.mechanism)],
+        options: [{ value: "", label: "All" }, ...user.mechanisms.map((credential) => credential.mechanism)],
       },
     ],
     body: (values) => (values.mechanism ? { mechanism: values.mechanism } : {}),

@@ -109,7 +109,7 @@ export class AccessPage extends Part {
   private userColumns(): Column<User>[] {
     return [
       { key: "name", label: "User", sortable: true, cell: (user) => html`<b>${user.name}</b>` },
-      { key: "mechanisms", label: "Logs in with", cell: (user) => user.mechanisms.map((one) => badge(one.mechanism, "plain", `${count(one.iterations)} iterations`)) },
+      { key: "mechanisms", label: "Logs in with", cell: (user) => user.mechanisms.map((credential) => badge(credential.mechanism, "plain", `${count(credential.iterations)} iterations`)) },
       this.actions((user) => [
         ["edit", "Change the password", () => changes.setUser(user.name)],
         ["trash", "Remove", () => changes.removeUser(user)],

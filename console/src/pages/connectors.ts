@@ -59,28 +59,28 @@ export class ConnectorsPage extends Part {
   private columns(): Column<Connector>[] {
     return [
       { key: "name", label: "Connector", sortable: true },
-      { key: "state", label: "State", width: "120", sortable: true, cell: (one) => connectorState(one.state) },
+      { key: "state", label: "State", width: "120", sortable: true, cell: (connector) => connectorState(connector.state) },
       { key: "type", label: "Kind", width: "90", hide: "narrow" },
       {
         key: "tasks",
         label: "Tasks",
         number: true,
         width: "130",
-        cell: (one) => (one.failed_tasks ? badge(`${one.failed_tasks} of ${one.tasks} failed`, "bad") : one.tasks),
+        cell: (connector) => (connector.failed_tasks ? badge(`${connector.failed_tasks} of ${connector.tasks} failed`, "bad") : connector.tasks),
       },
-      { key: "class", label: "Class", width: "26%", hide: "middle", cell: (one) => html`<span class="mono small">${one.class.split(".").pop()}</span>` },
+      { key: "class", label: "Class", width: "26%", hide: "middle", cell: (connector) => html`<span class="mono small">${connector.class.split(".").pop()}</span>` },
       {
         key: "action",
         label: "",
         width: "96",
         hide: "narrow",
-        cell: (one) =>
+        cell: (connector) =>
           mayWrite()
             ? html`<span class="row-actions">
-                ${one.state === "RUNNING"
-                  ? iconButton("pause", "Pause", () => void this.act(one.name, "pause"))
-                  : iconButton("play", "Resume", () => void this.act(one.name, "resume"))}
-                ${iconButton("refresh", "Restart", () => void this.act(one.name, "restart"))}
+                ${connector.state === "RUNNING"
+                  ? iconButton("pause", "Pause", () => void this.act(connector.name, "pause"))
+                  : iconButton("play", "Resume", () => void this.act(connector.name, "resume"))}
+                ${iconButton("refresh", "Restart", () => void this.act(connector.name, "restart"))}
               </span>`
             : nothing,
       },

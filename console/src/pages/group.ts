@@ -117,7 +117,7 @@ const MEMBER_COLUMNS: Column<GroupMember>[] = [
     label: "Partitions",
     number: true,
     width: "110",
-    cell: (member) => html`<span tabindex="0" data-tip=${member.partitions.map((one) => `${one.topic}-${one.partition}`).join(", ") || "none"}>${member.partitions.length}</span>`,
+    cell: (member) => html`<span tabindex="0" data-tip=${member.partitions.map((assigned) => `${assigned.topic}-${assigned.partition}`).join(", ") || "none"}>${member.partitions.length}</span>`,
   },
   { key: "instance_id", label: "Instance", width: "140", hide: "middle", cell: (member) => member.instance_id ?? "–", tip: "A static member keeps its partitions over a restart" },
   { key: "id", label: "Member", width: "28%", hide: "middle", cell: (member) => html`<span class="mono small">${member.id}</span>` },

@@ -312,14 +312,14 @@ export class MessageBrowser extends Part {
 
   /** An error that the server tells, or a stream that it refused. A stream that broke is opened again by the browser. */
   private async onTailError(event: Event, stream: EventSource): Promise<void> {
-    const told = event instanceof MessageEvent ? (JSON.parse(event.data) as { code: string; message: string; hint: string | null }) : null;
-    if (!told && stream.readyState !== EventSource.CLOSED) {
+    const problem = event instanceof MessageEvent ? (JSON.parse(event.data) as { code: string; message: string; hint: string | null }) : null;
+    if (!problem && stream.readyState !== EventSource.CLOSED) {
       this.trouble = "The connection to the console is interrupted, and is opened again…";
       return;
     }
     this.stop();
     this.isTailOver = true;
-    this.error = told ? new ApiError(0, told.code, told.message, told.hint) : await this.refusal();
+    this.error = problem ? new ApiError(0, problem.code, problem.message, problem.hint) : await this.refusal();
   }
 
   /** Why the server refuses the tail: an EventSource does not tell. */

@@ -28,7 +28,7 @@ export class SchemaPage extends Part {
     const number = this.chosen ?? detail.latest.version;
     const version =
       number === detail.latest.version ? detail.latest : await get<SchemaVersion>(at`/schemas/${this.subject}/versions/${number}`, {}, signal);
-    const earlier = detail.versions.filter((one) => one.version < number).pop();
+    const earlier = detail.versions.filter((known) => known.version < number).pop();
     if (!earlier) return { version, lines: null };
     const diff = await get<{ lines: DiffLine[] }>(at`/schemas/${this.subject}/diff`, { from: earlier.version, to: number }, signal);
     return { version, lines: diff.lines };
@@ -67,8 +67,8 @@ export class SchemaPage extends Part {
     const chosen = this.chosen ?? detail.latest.version;
     return html`<div class="chips" role="group" aria-label="Versions">
       ${[...detail.versions].reverse().map(
-        (one) => html`<button type="button" class="chip" aria-pressed=${one.version === chosen} @click=${() => this.choose(one.version)}>
-          Version ${one.version}
+        (version) => html`<button type="button" class="chip" aria-pressed=${version.version === chosen} @click=${() => this.choose(version.version)}>
+          Version ${version.version}
         </button>`,
       )}
     </div>`;

@@ -81,7 +81,7 @@ export function emptying(topic: TopicDetail): Change {
         label: "Partition",
         kind: "select",
         required: true,
-        options: [{ value: "all", label: "All partitions" }, ...topic.partition_list.map((one) => String(one.partition))],
+        options: [{ value: "all", label: "All partitions" }, ...topic.partition_list.map((partition) => String(partition.partition))],
       },
       { name: "before", label: "Before offset", kind: "number", required: true, value: "-1", help: "-1 deletes all records that are there now." },
     ],
@@ -90,8 +90,8 @@ export function emptying(topic: TopicDetail): Change {
 }
 
 function offsetsBefore(topic: TopicDetail, values: Values): Record<string, number> {
-  const chosen = topic.partition_list.filter((one) => values.partition === "all" || String(one.partition) === values.partition);
-  return Object.fromEntries(chosen.map((one) => [String(one.partition), Number(values.before)]));
+  const chosen = topic.partition_list.filter((partition) => values.partition === "all" || String(partition.partition) === values.partition);
+  return Object.fromEntries(chosen.map((partition) => [String(partition.partition), Number(values.before)]));
 }
 
 function numbered(values: Values, field: string, name: string): Record<string, number> {

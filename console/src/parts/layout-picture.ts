@@ -7,7 +7,7 @@ import type { Layout } from "../core/types.js";
 const MOVES_SHOWN = 40;
 
 export function beforeAndAfter(before: Layout, after: Layout): TemplateResult {
-  const most = Math.max(1, ...before.brokers.map((one) => one.replicas), ...after.brokers.map((one) => one.replicas));
+  const most = Math.max(1, ...before.brokers.map((broker) => broker.replicas), ...after.brokers.map((broker) => broker.replicas));
   return html`<div class="layouts">${half("Before", before, most)}${half("After", after, most)}</div>
     ${moves(before, after)}`;
 }
@@ -31,20 +31,20 @@ function half(title: string, layout: Layout, most: number): TemplateResult {
 }
 
 function moves(before: Layout, after: Layout): unknown {
-  const earlier = new Map(before.partitions.map((one) => [`${one.topic}-${one.partition}`, one.replicas]));
-  const moved = after.partitions.filter((one) => String(earlier.get(`${one.topic}-${one.partition}`)) !== String(one.replicas));
+  const earlier = new Map(before.partitions.map((partition) => [`${partition.topic}-${partition.partition}`, partition.replicas]));
+  const moved = after.partitions.filter((partition) => String(earlier.get(`${partition.topic}-${partition.partition}`)) !== String(partition.replicas));
   if (!moved.length) return html`<p class="soft">No partition moves.</p>`;
   return html`<table class="preview">
       <thead>
         <tr><th>Partition</th><th>Brokers before</th><th>Brokers after</th></tr>
       </thead>
       <tbody>
-        ${moved.slice(0, MOVES_SHOWN).map((one) => {
-          const from = earlier.get(`${one.topic}-${one.partition}`) ?? [];
+        ${moved.slice(0, MOVES_SHOWN).map((partition) => {
+          const from = earlier.get(`${partition.topic}-${partition.partition}`) ?? [];
           return html`<tr>
-            <td class="break">${one.topic}-${one.partition}</td>
-            <td>${chips(from, one.replicas, "leaves")}</td>
-            <td>${chips(one.replicas, from, "joins")}</td>
+            <td class="break">${partition.topic}-${partition.partition}</td>
+            <td>${chips(from, partition.replicas, "leaves")}</td>
+            <td>${chips(partition.replicas, from, "joins")}</td>
           </tr>`;
         })}
       </tbody>

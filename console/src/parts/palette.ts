@@ -24,7 +24,7 @@ interface Choice {
 @customElement("o-palette")
 export class Palette extends Part {
   @state() private text = "";
-  @state() private found: Choice[] = [];
+  @state() private destinations: Choice[] = [];
   @state() private active = 0;
   private timer = 0;
   private aborter: AbortController | undefined;
@@ -41,7 +41,7 @@ export class Palette extends Part {
 
   open(): void {
     this.text = "";
-    this.found = [];
+    this.destinations = [];
     this.active = 0;
     const dialog = this.querySelector("dialog")!;
     if (!dialog.open) dialog.showModal();
@@ -49,7 +49,7 @@ export class Palette extends Part {
 
   private get choices(): Choice[] {
     const wanted = this.text.toLowerCase();
-    return [...fixedChoices().filter((choice) => choice.label.toLowerCase().includes(wanted)), ...this.found];
+    return [...fixedChoices().filter((choice) => choice.label.toLowerCase().includes(wanted)), ...this.destinations];
   }
 
   override render(): TemplateResult {
@@ -102,7 +102,7 @@ export class Palette extends Part {
     this.aborter?.abort();
     const aborter = (this.aborter = new AbortController());
     if (!this.text) {
-      this.found = [];
+      this.destinations = [];
       return;
     }
     const query = { filter: this.text, size: FOUND_OF_EACH, page: 1 };
@@ -114,13 +114,13 @@ export class Palette extends Part {
     ]);
     if (aborter.signal.aborted) return;
     const [topics, groups, schemas, connectors] = lists;
-    this.found = [
+    this.destinations = [
       ...items(topics).map((topic) => destination("topic", topic.name, "topic", `/topics/${encodeURIComponent(topic.name)}`)),
       ...items(groups).map((group) => destination("group", group.id, "group", `/groups/${encodeURIComponent(group.id)}`)),
-      ...items(schemas).map((found) =>
-        destination("schema", found.subject, "schema", `/schemas/${encodeURIComponent(found.subject)}`),
+      ...items(schemas).map((schema) =>
+        destination("schema", schema.subject, "schema", `/schemas/${encodeURIComponent(schema.subject)}`),
       ),
-      ...items(connectors).map((found) => destination("connector", found.name, "connector", `/connectors/${encodeURIComponent(found.name)}`)),
+      ...items(connectors).map((connector) => destination("connector", connector.name, "connector", `/connectors/${encodeURIComponent(connector.name)}`)),
     ];
   }
 

@@ -49,7 +49,7 @@ export class Settings extends Part {
   /** The same source for the same settings, so that the table does not read again with every update. */
   private rowsOf(settings: Setting[]) {
     const isSame =
-      this.rowsCache?.from.length === settings.length && settings.every((one, index) => one === this.rowsCache!.from[index]);
+      this.rowsCache?.from.length === settings.length && settings.every((setting, index) => setting === this.rowsCache!.from[index]);
     if (!isSame) {
       const source = localRows(settings, (setting) => `${setting.name} ${setting.value} ${setting.documentation}`);
       this.rowsCache = { from: settings, source };

@@ -1,4 +1,4 @@
-"""Accounts: who acts on the cluster, and over which connection."""
+"""Accounts: users who act on the cluster, and their connections."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Account"]
 
 @dataclass(slots=True, kw_only=True)
 class Account:
-    """A user with a connection. Sessions of the same user share it."""
+    """A user with a connection to the cluster. All sessions of the user share the account."""
 
     user: str
     first_settings: ClientSettings
@@ -24,7 +24,8 @@ class Account:
     view: ClusterView
     role: Role
     live: Live
-    # True if the cluster knows the user, so that its own rights and its audit are about the user.
+    # True if the connection authenticates as the user, so that the cluster's rights apply to the user, and its audit
+    # names the user.
     acts_as_user: bool
 
     @classmethod

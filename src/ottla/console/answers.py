@@ -71,7 +71,7 @@ def invalid(message: str, hint: str | None = None) -> ApiError:
 
 
 def to_json(value: object) -> bytes:
-    # A record may have half of a surrogate pair, which UTF-8 does not have: it stays an escape of JSON.
+    # A record may have half of a surrogate pair, which UTF-8 cannot encode: it stays an escape of JSON.
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(errors="backslashreplace")
 
 
@@ -120,7 +120,7 @@ def _api_error(error: BaseException) -> ApiError:
 
 
 class PageRequest(NamedTuple):
-    """Which rows of a list are wanted."""
+    """The requested rows of a list."""
 
     page: int
     size: int

@@ -1,7 +1,7 @@
 """Work on all partitions of a large cluster, on a thread of its own.
 
 Tens of thousands of partitions take tenths of a second to decode, and all pages would wait for that on the loop of the
-console. A thread of its own shares the interpreter's lock with that loop, which gets it every few milliseconds.
+console. A thread of its own shares the interpreter's lock with that loop, which gets the lock every few milliseconds.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Aside:
-    """A thread with an event loop, which begins with the first work."""
+    """A thread with an event loop. The thread starts with the first work."""
 
     def __init__(self) -> None:
         self._thread: LoopThread | None = None

@@ -1,7 +1,7 @@
-"""The run of a balancing plan: step by step as `ottla balance run` does it, one at a time for a console.
+"""Runs a balancing plan step by step, as `ottla balance run` does. A console runs a single plan at a time.
 
-The plan is in a journal while it runs. A run that was stopped, or whose console was, continues with `resume`, here or
-on the command line: what is done is asked from the cluster.
+The plan is in a journal while it runs. After the run or the console was stopped, `resume` continues the plan, here or
+on the command line: the cluster is asked which moves are done.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ __all__ = ["BalanceRun"]
 
 logger = logging.getLogger(__name__)
 
-# How long a request waits for the step to be taken back.
+# How long a request waits until the step is taken back.
 STOP_SECONDS_MAX = 10.0
 CLOSE_SECONDS_MAX = 3.0
 
 
 class _Watch:
-    """What the executor asks whether it may go on: the wish of a person, and how long producers wait."""
+    """The guard that can stop the executor: at the request of a user, or because producers wait too long."""
 
     def __init__(self) -> None:
         self.stopped_by: str | None = None
@@ -51,7 +51,7 @@ class BalanceRun:
         self._path = journal
         self._task: asyncio.Task[None] | None = None
         self._watch = _Watch()
-        self._told: dict[str, Any] = {}
+        self._progress: dict[str, Any] = {}
 
     @property
     def is_running(self) -> bool:
@@ -64,7 +64,7 @@ class BalanceRun:
         elif self._path.exists():
             state = "interrupted"
         else:
-            state = "done" if self._told else "idle"
+            state = "done" if self._progress else "idle"
         return {
             "user": None,
             "began": None,
@@ -73,7 +73,7 @@ class BalanceRun:
             "partitions_done": 0,
             "partitions": 0,
             "message": None,
-            **self._told,
+            **self._progress,
             "state": state,
         }
 
@@ -91,7 +91,7 @@ class BalanceRun:
         async with AdminClient(client) as admin:
             cluster_id = (await admin.cluster.describe()).cluster_id
             topic_ids = await find_topic_ids(admin, steps)
-        # From here on without a pause: another request may want the same.
+        # Nothing is awaited from here on, because another request may start a plan, too.
         self._check_free()
         if self._path.exists():
             raise ApiError(
@@ -110,7 +110,7 @@ class BalanceRun:
         self._begin(client, journal, factor, user)
 
     def interrupted(self) -> Journal:
-        """The plan that is left. Raises ApiError 409 if there is none."""
+        """The plan that was interrupted. Raises ApiError 409 if there is none."""
         self._check_free()
         try:
             return Journal.read(self._path)
@@ -128,14 +128,14 @@ class BalanceRun:
         return journal
 
     async def stop(self, user: str) -> None:
-        """Takes back the step that is going on; the steps before stay. Raises ApiError 409 if nothing runs."""
+        """Takes back the current step; earlier steps stay. Raises ApiError 409 if no plan runs."""
         if self._task is None or self._task.done():
             raise ApiError(409, "NOTHING_TO_DO", "No plan is running.")
         self._watch.stopped_by = user
         await asyncio.wait({self._task}, timeout=STOP_SECONDS_MAX)
 
     async def close(self) -> None:
-        """The console ends: moves that have begun go on, the throttles are removed, and the journal stays."""
+        """Stops with the console: moves that have begun continue, the throttles are removed, and the journal stays."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task}, timeout=CLOSE_SECONDS_MAX)
@@ -146,7 +146,7 @@ class BalanceRun:
 
     def _begin(self, client: ClientSettings, journal: Journal, factor: float | None, user: str) -> None:
         partitions = sum(len(step.movements) for step in journal.steps)
-        self._told = {
+        self._progress = {
             "user": user,
             "began": int(time.time() * 1000),
             "steps": len(journal.steps),
@@ -162,7 +162,7 @@ class BalanceRun:
 
         def on_step(number: int, step: Step, moving: int) -> None:
             done = before[number] + len(step.movements) - moving
-            self._told |= {"step": number + 1, "partitions_done": done}
+            self._progress |= {"step": number + 1, "partitions_done": done}
 
         try:
             async with AdminClient(client) as admin:
@@ -180,12 +180,12 @@ class BalanceRun:
                         await executor.run(journal.steps)
             journal.remove()
         except (ProducersSuffer, KafkaError, ClientError, OSError) as error:
-            self._told["message"] = str(error) if isinstance(error, ProducersSuffer) else sentence_of(error)
+            self._progress["message"] = str(error) if isinstance(error, ProducersSuffer) else sentence_of(error)
             logger.warning("The balancing plan in %s was interrupted: %s", self._path, error)
         else:
             done = before[-1] - len(executor.skipped)
-            self._told |= {"step": len(journal.steps), "partitions_done": done}
-            logger.info("The balancing plan of %s is done: %s partitions", self._told["user"], done)
+            self._progress |= {"step": len(journal.steps), "partitions_done": done}
+            logger.info("The balancing plan of %s is done: %s partitions", self._progress["user"], done)
             if executor.skipped:
-                self._told["message"] = told_skips(executor.skipped)
-                logger.warning("The balancing plan of %s: %s", self._told["user"], self._told["message"])
+                self._progress["message"] = told_skips(executor.skipped)
+                logger.warning("The balancing plan of %s: %s", self._progress["user"], self._progress["message"])

@@ -24,13 +24,13 @@ __all__ = ["Call", "Need", "Route"]
 
 
 class Need(Enum):
-    """What a role must allow for a route."""
+    """The right that a route needs."""
 
     NOTHING = "nothing"
     READ = "read"
     MESSAGES = "messages"
     WRITE = "write"
-    # A change in another service than the cluster, which has no rights for single users of the console.
+    # A change in a service other than the cluster. That service has no rights for single users of the console.
     WRITE_SERVICE = "write service"
 
 
@@ -65,7 +65,7 @@ class Call:
 
     @property
     def owner(self) -> str:
-        """Whose searches, tails and streams are counted together: the user's; without logins, those of an address."""
+        """The owner of searches, tails and streams in their limits: the user; without logins, the client's address."""
         return self.account.user if self.services.needs_login else network_of(self.client)
 
     def streaming(self) -> AbstractAsyncContextManager[None]:
@@ -94,13 +94,15 @@ class Call:
     def texts(self, name: str) -> dict[str, str]:
         """An object of the body with texts as values; numbers and truth values become text."""
         value = self.body.get(name) or {}
-        if not isinstance(value, dict) or any(isinstance(one, dict | list) for one in value.values()):
+        if not isinstance(value, dict) or any(isinstance(content, dict | list) for content in value.values()):
             raise invalid(f"{name!r} must be an object with texts as values.")
-        return {str(key): one if isinstance(one, str) else json.dumps(one) for key, one in value.items()}
+        return {
+            str(key): content if isinstance(content, str) else json.dumps(content) for key, content in value.items()
+        }
 
     def names(self, name: str) -> list[str]:
         value = self.body.get(name) or []
-        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
             raise invalid(f"{name!r} must be a list of texts.")
         return value
 
@@ -110,6 +112,6 @@ class Route(NamedTuple):
     path: str
     handler: Callable[[Call], Awaitable[Any]]
     need: Need = Need.READ
-    # A person who looks at a page does not wait longer for a cluster that does not answer. None for streams and for
-    # what examines the whole cluster.
+    # A page does not wait longer for a cluster that does not answer. None for streams, and for calls that examine the
+    # whole cluster.
     patience_ms: int | None = 8_000

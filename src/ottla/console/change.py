@@ -1,4 +1,4 @@
-"""Changes: what will happen is told before it happens, in sentences and as a command."""
+"""Changes: the plan of a change is shown before the change is applied, in sentences and as a command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Change", "command_line"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Handlers of changes return it; the server applies it, unless the request is a dry run."""
+    """A change that a handler returns. The server applies it, unless the request is a dry run."""
 
     plan: list[str]
     command: str
@@ -23,10 +23,10 @@ class Change:
     # More fields of the answer, such as offsets before and after.
     preview: Mapping[str, Any] = field(default_factory=dict)
 
-    # What the log says instead of the command, where the command has contents of records or passwords.
+    # Logged instead of the command if the command has contents of records or passwords.
     logged: str | None = None
 
-    def told(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, Any]:
         return {"plan": self.plan, "command": self.command, "warnings": self.warnings, **self.preview}
 
 

@@ -1,4 +1,4 @@
-"""The metadata of a cluster at a moment, with a row for each topic, so that lists need not count again."""
+"""A snapshot of the cluster's metadata, with a row for every topic, so that lists do not count again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ClusterState", "TopicRow", "read_state", "topic_row"]
 
 
 class TopicRow(NamedTuple):
-    """A topic in a list, as metadata tells it."""
+    """A topic in a list, from the metadata."""
 
     name: str
     topic_id: str
@@ -48,8 +48,8 @@ async def read_state(admin: AdminClient) -> ClusterState:
     led = tuple(
         TopicPartition(name, number)
         for name, info in topics.items()
-        for number, one in info.partitions.items()
-        if one.leader >= 0
+        for number, partition in info.partitions.items()
+        if partition.leader >= 0
     )
     rows = tuple(topic_row(info) for info in topics.values())
     return ClusterState(metadata.cluster_id or "", metadata.controller_id, dict(metadata.brokers), topics, rows, led)
@@ -61,8 +61,8 @@ def topic_row(info: TopicInfo) -> TopicRow:
         info.name,
         str(info.topic_id),
         len(info.partitions),
-        max((len(one.replicas) for one in partitions), default=0),
-        sum(1 for one in partitions if len(one.isr) < len(one.replicas)),
-        sum(1 for one in partitions if one.leader < 0),
+        max((len(partition.replicas) for partition in partitions), default=0),
+        sum(1 for partition in partitions if len(partition.isr) < len(partition.replicas)),
+        sum(1 for partition in partitions if partition.leader < 0),
         info.is_internal,
     )

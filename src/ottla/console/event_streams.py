@@ -1,6 +1,6 @@
-"""Answers that go on: server-sent events, and lines of JSON.
+"""Streaming answers: server-sent events, and lines of JSON.
 
-The status of such an answer is sent long before it can fail, so an error is the last event or line of it.
+The status of a stream is sent long before the stream can fail, so an error is its last event or line.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def error_event(body: dict[str, Any]) -> bytes:
 async def failing_aloud(
     call: Call, answer: web.StreamResponse, ending: Callable[[dict[str, Any]], bytes]
 ) -> AsyncIterator[None]:
-    """Sends an error that is raised inside as the end of the stream. A browser that goes away ends it as well."""
+    """Sends an error that is raised inside as the end of the stream. A browser that disconnects ends it, too."""
     try:
         yield
     except ConnectionResetError:
@@ -54,7 +54,7 @@ async def failing_aloud(
 
 
 async def _end_with(call: Call, answer: web.StreamResponse, data: bytes) -> None:
-    """The last that a browser gets. A browser that does not read does not keep the stream open."""
+    """Writes the last data of a stream. A browser that does not read cannot keep the stream open."""
     try:
         async with asyncio.timeout(LAST_WRITE_SECONDS):
             with suppress(ConnectionResetError):

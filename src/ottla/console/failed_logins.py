@@ -1,7 +1,7 @@
-"""Failed logins, counted by the address they come from: guessing is slowed down, and locks out nobody else.
+"""Failed logins, counted by client address: password guessing is slowed down.
 
-A user cannot be locked out by strangers: an address counts for itself, and for itself with a user name. Memory is
-bounded: the address that failed longest ago is forgotten first.
+Failures count for an address, and for an address with a user name, so strangers cannot lock out a user. Memory is
+bounded: the entry whose last failure is oldest is dropped first.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from ottla.console.answers import ApiError
 
 __all__ = ["FailedLogins", "network_of"]
 
-# Of one user name from one address, and of all names from one address. Many people may share an address.
+# Failures of a user name from an address, and of all user names from an address, which many people may share.
 FAILURES_OF_USER_MAX = 10
 FAILURES_OF_ADDRESS_MAX = 50
-# Attempts of one address that are open at the same time: further ones could keep others waiting.
+# Concurrent attempts from an address. More of them could delay logins from other addresses.
 OPEN_OF_ADDRESS_MAX = 4
 SECONDS = 60.0
 KEPT_MAX = 10_000
-# A household or a server has a network of this size, and all addresses in it.
+# A household or a server has all addresses of an IPv6 network of this size.
 _IPV6_PREFIX = 64
 
 _Key = tuple[str, str | None]
@@ -31,7 +31,7 @@ _Key = tuple[str, str | None]
 class FailedLogins:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        # How often, and since when. The key is an address, and a user name or None.
+        # The number of failures, and the time of the first. The key is an address, and a user name or None.
         self._counts: dict[_Key, tuple[int, float]] = {}
         self._open: dict[str, int] = {}
 
@@ -46,16 +46,16 @@ class FailedLogins:
             ((network, None), FAILURES_OF_ADDRESS_MAX),
             ((network, user), FAILURES_OF_USER_MAX),
         )
-        for key, most in keys:
-            if self._count(key) >= most:
+        for key, limit in keys:
+            if self._count(key) >= limit:
                 raise ApiError(429, "LOGIN_FAILED", "Too many failed logins from your address.", "Wait a minute.")
         if self._open.get(network, 0) >= OPEN_OF_ADDRESS_MAX:
             raise ApiError(429, "TOO_MANY", "Too many logins from your address run already.", "Try again.")
         self._open[network] = self._open.get(network, 0) + 1
-        # Attempts at the same time count as those one after the other, so they count from the beginning.
+        # An attempt counts from its start, so that concurrent attempts are limited like consecutive attempts.
         for key, _ in keys:
             self._add(key, 1)
-        # An attempt counts as well if its browser goes away before the answer.
+        # An attempt also counts if its browser disconnects before the answer.
         is_counted = True
         try:
             yield
@@ -88,7 +88,7 @@ class FailedLogins:
 
 
 def network_of(address: str | None) -> str:
-    """The address for IPv4; the network of /64 for IPv6, of which one client has all addresses."""
+    """The address for IPv4; the /64 network for IPv6, because a client has all addresses of it."""
     try:
         parsed = ipaddress.ip_address((address or "").partition("%")[0])
     except ValueError:

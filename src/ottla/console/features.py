@@ -1,4 +1,4 @@
-"""What a cluster offers beyond topics and groups: pages exist only for what is there."""
+"""The features of a cluster beyond topics and groups. Pages exist only for features that the cluster has."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def heartbeat_topics(state: ClusterState) -> list[str]:
 
 
 async def features_of(admin: AdminClient, state: ClusterState | None) -> dict[str, bool | None]:
-    """The part that the cluster tells. None is for what cannot be said without the state."""
+    """The features that depend on the cluster. None for a feature that is unknown without the state."""
     answer = (await admin.connections.any_connection()).api_versions
     has_acls = await _has_acls(admin)
-    keys = set() if answer is None else {one.api_key for one in answer.api_keys}
+    keys = set() if answer is None else {api.api_key for api in answer.api_keys}
     return {
         "audit": await _has_topic(admin, AUDIT_TOPIC) if state is None else AUDIT_TOPIC in state.topics,
         "acls": has_acls,

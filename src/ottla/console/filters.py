@@ -1,8 +1,8 @@
 """Filters of records: a text, or an expression in CEL after `=`.
 
-CEL has no loops but those over lists and maps of a record. Every step is counted, and the size of every text and list
-that the expression makes. A record that needs more than the limits does not match. Regular expressions take time in
-proportion to the text (RE2). Nothing of Python can be reached.
+CEL loops only over lists and maps of a record. A budget limits the steps, and the size of all texts and lists that the
+expression makes. A record that needs more than the budget does not match. Regular expressions take time in proportion
+to the text (RE2). An expression has no access to Python.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _BudgetUsedUp(Exception):
 
 
 class _Budget:
-    """What an expression may cost for one record."""
+    """The steps and the size that an expression may use for a record."""
 
     __slots__ = ("_size", "_steps")
 
@@ -104,16 +104,18 @@ def _expression(text: str, shift: int) -> MessageFilter:
 
     def matches(message: dict[str, Any]) -> bool:
         try:
-            # A number of a record may be larger than those of CEL: such a record does not match either.
-            known = {
+            # A record whose numbers are too large for CEL does not match, either.
+            variables = {
                 "key": celpy.json_to_cel(message["key"]["value"]),
                 "value": celpy.json_to_cel(message["value"]["value"]),
-                "headers": celpy.json_to_cel({one["name"]: one["value"]["value"] for one in message["headers"]}),
+                "headers": celpy.json_to_cel(
+                    {header["name"]: header["value"]["value"] for header in message["headers"]}
+                ),
                 **{name: celtypes.IntType(message[name]) for name in NAMES[3:]},
             }
-            return bool(evaluate_bounded(program, known, _Budget()))
+            return bool(evaluate_bounded(program, variables, _Budget()))
         except (CELEvalError, _BudgetUsedUp, RecursionError, TypeError, ValueError, OverflowError):
-            # A record without the field, or with another type of it, does not match.
+            # A record without the field, or with a field of another type, does not match.
             return False
 
     return matches

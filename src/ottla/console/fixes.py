@@ -1,4 +1,4 @@
-"""From the command that repairs a finding of the doctor to the request of the API that does the same."""
+"""Translates the command that repairs a finding of the doctor into the API request that does the same."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Fix = dict[str, Any]
 
 
 def command_in(text: str) -> str | None:
-    """The command in the advice of a finding; a command that only shows something is none."""
+    """The command in the advice of a finding. Commands that only show something are skipped."""
     for match in _COMMAND.finditer(text):
         command = match[0].strip().rstrip(".,")
         words = command.split()
@@ -32,39 +32,39 @@ def fix_of(command: str | None) -> Fix | None:
         words = shlex.split(command)[1:]
     except ValueError:
         return None
-    plain, options = _split(words)
-    make = _MAKERS.get(" ".join(plain[:2])) or _MAKERS.get(plain[0] if plain else "")
-    return None if make is None else make(plain, options)
+    arguments, options = _split(words)
+    maker = _MAKERS.get(" ".join(arguments[:2])) or _MAKERS.get(arguments[0] if arguments else "")
+    return None if maker is None else maker(arguments, options)
 
 
 def _split(words: list[str]) -> tuple[list[str], dict[str, str]]:
-    plain: list[str] = []
+    arguments: list[str] = []
     options: dict[str, str] = {}
     waiting = list(reversed(words))
     while waiting:
         word = waiting.pop()
         if not word.startswith("--"):
-            plain.append(word)
+            arguments.append(word)
         elif waiting and not waiting[-1].startswith("--") and word not in _FLAGS:
             options[word] = waiting.pop()
         else:
             options[word] = ""
-    return plain, options
+    return arguments, options
 
 
 _FLAGS = ("--all-topic-partitions", "--all-topics", "--execute", "--yes", "--broker-defaults")
 
 
-def _elect(plain: list[str], options: dict[str, str]) -> Fix | None:
+def _elect(arguments: list[str], options: dict[str, str]) -> Fix | None:
     partitions = []
-    for word in plain[1:]:
+    for word in arguments[1:]:
         topic, _, number = word.rpartition(":")
         partitions.append({"topic": topic, "partition": int(number)})
     kind = options.get("--election-type", "preferred")
     return _fix("POST", "/api/elections", {"kind": kind, "partitions": partitions or None})
 
 
-def _configs(_plain: list[str], options: dict[str, str]) -> Fix | None:
+def _configs(_arguments: list[str], options: dict[str, str]) -> Fix | None:
     body: dict[str, Any] = {"set": {}, "unset": []}
     if "--add-config" in options:
         key, _, value = options["--add-config"].partition("=")
@@ -77,18 +77,18 @@ def _configs(_plain: list[str], options: dict[str, str]) -> Fix | None:
     return None if broker is None else _fix("PUT", f"/api/brokers/{broker}/settings", body)
 
 
-def _delete_group(plain: list[str], _options: dict[str, str]) -> Fix | None:
-    return _fix("DELETE", f"/api/groups/{quote(plain[2], safe='')}", {}) if len(plain) == 3 else None
+def _delete_group(arguments: list[str], _options: dict[str, str]) -> Fix | None:
+    return _fix("DELETE", f"/api/groups/{quote(arguments[2], safe='')}", {}) if len(arguments) == 3 else None
 
 
-def _reset_group(plain: list[str], options: dict[str, str]) -> Fix | None:
-    if len(plain) != 3 or "--shift-by" not in options:
+def _reset_group(arguments: list[str], options: dict[str, str]) -> Fix | None:
+    if len(arguments) != 3 or "--shift-by" not in options:
         return None
     body = {"to": "shift", "shift": int(options["--shift-by"])}
-    return _fix("POST", f"/api/groups/{quote(plain[2], safe='')}/reset", body)
+    return _fix("POST", f"/api/groups/{quote(arguments[2], safe='')}/reset", body)
 
 
-def _abort(_plain: list[str], options: dict[str, str]) -> Fix | None:
+def _abort(_arguments: list[str], options: dict[str, str]) -> Fix | None:
     return _fix(
         "POST",
         "/api/transactions/abort",
@@ -100,7 +100,7 @@ def _abort(_plain: list[str], options: dict[str, str]) -> Fix | None:
     )
 
 
-def _unregister(_plain: list[str], options: dict[str, str]) -> Fix | None:
+def _unregister(_arguments: list[str], options: dict[str, str]) -> Fix | None:
     return _fix("DELETE", f"/api/brokers/{options['--id']}", {}) if "--id" in options else None
 
 

@@ -1,6 +1,6 @@
-"""Proxies before the console: which address a request comes from, and which address the browser uses.
+"""Proxies before the console: the address that a request comes from, and the address that the browser uses.
 
-`X-Forwarded-For` and `X-Forwarded-Proto` count only in requests of proxies that the console was told of: everyone can
+`X-Forwarded-For` and `X-Forwarded-Proto` count only in requests of the configured proxies, because every client can
 send these headers.
 """
 
@@ -21,13 +21,13 @@ _WITH_PORT = re.compile(r"\[([^\]]+)\](?::\d+)?|([^:]+):\d+")
 
 def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
     """`10.0.0.1` or `10.0.0.0/8`. Raises ValueError with a sentence."""
-    found = []
+    networks = []
     for text in texts:
         try:
-            found.append(ipaddress.ip_network(text, strict=False))
+            networks.append(ipaddress.ip_network(text, strict=False))
         except ValueError:
             raise ValueError(f"--trusted-proxy {text!r} is no address and no network like 10.0.0.0/8.") from None
-    return tuple(found)
+    return tuple(networks)
 
 
 class Forwarding:
@@ -40,7 +40,7 @@ class Forwarding:
         self.public_name = public.hostname
 
     def client_of(self, request: web.Request) -> str | None:
-        """The address of the client: the last one that no trusted proxy has."""
+        """The address of the client: the last address that does not belong to a trusted proxy."""
         address = request.remote
         hops = ",".join(request.headers.getall("X-Forwarded-For", ())).split(",")
         while self._is_trusted(address) and hops and (hop := _address(hops.pop())):
@@ -74,7 +74,7 @@ class Forwarding:
 
 
 def _address(hop: str) -> str:
-    """Some proxies add the port: `10.0.0.1:4711`, `[2001:db8::1]:4711`."""
+    """The address without the port that some proxies add: `10.0.0.1:4711`, `[2001:db8::1]:4711`."""
     text = hop.strip().strip('"')
     match = _WITH_PORT.fullmatch(text)
     return text if match is None else match[1] or match[2]

@@ -40,12 +40,12 @@ class GroupProgress(NamedTuple):
     partition: TopicPartition
     committed: int | None
     last_offset: int | None
-    # None if it is not known.
+    # None if unknown.
     lag: int | None
 
 
 def kind_of(group: ListedGroup) -> str:
-    """The kind of a group. Clusters before KIP-848 know classic groups only."""
+    """The kind of a group. Clusters before KIP-848 have classic groups only."""
     kind = group.type.lower()
     if kind in KINDS:
         return kind
@@ -73,44 +73,51 @@ async def read_group(admin: AdminClient, group_id: str, kind: str) -> GroupDetai
 async def progress_of_groups(
     admin: AdminClient, groups: Sequence[ListedGroup]
 ) -> dict[str, list[GroupProgress] | KafkaError]:
-    """Group -> its progress, for groups of any kind. The ends of all partitions are asked for together."""
+    """Group -> its progress, for groups of any kind. The end offsets of all partitions are read together."""
     kinds = {group.group_id: kind_of(group) for group in groups}
     coordinators = {group.group_id: group.coordinator for group in groups if kinds[group.group_id] != "share"}
     shares, committed = await asyncio.gather(
         ask_each([group_id for group_id, kind in kinds.items() if kind == "share"], admin.share_groups.offsets),
         admin.groups.offsets_at(coordinators),
     )
-    # Partition -> committed offset, and the lag where the cluster tells it itself.
-    told: dict[str, dict[TopicPartition, tuple[int, int | None]] | KafkaError] = {}
+    # Group -> partition -> committed offset, and the lag if the cluster reports it.
+    offsets_by_group: dict[str, dict[TopicPartition, tuple[int, int | None]] | KafkaError] = {}
     for group_id, offsets in committed.items():
-        told[group_id] = (
+        offsets_by_group[group_id] = (
             offsets
             if isinstance(offsets, KafkaError)
-            else {partition: (one.offset, None) for partition, one in offsets.items()}
+            else {partition: (commit.offset, None) for partition, commit in offsets.items()}
         )
     for group_id, share in shares.items():
-        told[group_id] = (
+        offsets_by_group[group_id] = (
             share
             if isinstance(share, KafkaError)
             else {
-                partition: (one.offset, one.lag) for partition, one in share.items() if not isinstance(one, KafkaError)
+                partition: (position.offset, position.lag)
+                for partition, position in share.items()
+                if not isinstance(position, KafkaError)
             }
         )
-    wanted = {one: LATEST for offsets in told.values() if not isinstance(offsets, KafkaError) for one in offsets}
+    wanted = {
+        partition: LATEST
+        for offsets in offsets_by_group.values()
+        if not isinstance(offsets, KafkaError)
+        for partition in offsets
+    }
     ends = await admin.offsets.find(wanted, timeout_ms=1_000) if wanted else {}
     return {
         group_id: offsets
         if isinstance(offsets, KafkaError)
-        else [_progress(one, *offsets[one], ends.get(one)) for one in sorted(offsets)]
-        for group_id, offsets in told.items()
+        else [_progress(partition, *offsets[partition], ends.get(partition)) for partition in sorted(offsets)]
+        for group_id, offsets in offsets_by_group.items()
     }
 
 
 def total_lag(progress: Iterable[GroupProgress] | KafkaError | None) -> int | None:
-    """None if no lag is known."""
+    """The sum of the known lags; None if no lag is known."""
     if progress is None or isinstance(progress, KafkaError):
         return None
-    lags = [one.lag for one in progress if one.lag is not None]
+    lags = [row.lag for row in progress if row.lag is not None]
     return sum(lags) if lags else None
 
 
@@ -125,33 +132,34 @@ def _progress(
 
 def _from_consumers(group: DescribedGroup) -> GroupDetail:
     members = tuple(
-        MemberDetail(one.member_id, one.instance_id, one.client_id, one.host.lstrip("/"), one.assignment)
-        for one in group.members
+        MemberDetail(member.member_id, member.instance_id, member.client_id, member.host.lstrip("/"), member.assignment)
+        for member in group.members
     )
     return GroupDetail(group.state, group.assignor, group.epoch, group.coordinator, members)
 
 
 def _from_share(group: DescribedShareGroup) -> GroupDetail:
     members = tuple(
-        MemberDetail(one.member_id, None, one.client_id, one.host.lstrip("/"), one.assignment) for one in group.members
+        MemberDetail(member.member_id, None, member.client_id, member.host.lstrip("/"), member.assignment)
+        for member in group.members
     )
     return GroupDetail(group.state, group.assignor, group.epoch, group.coordinator, members)
 
 
 def _from_streams(group: DescribedStreamsGroup) -> GroupDetail:
-    sources = {one.subtopology_id: one.source_topics for one in group.subtopologies}
+    sources = {subtopology.subtopology_id: subtopology.source_topics for subtopology in group.subtopologies}
     members = tuple(
         MemberDetail(
-            one.member_id,
-            one.instance_id,
-            one.client_id,
-            one.host.lstrip("/"),
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.host.lstrip("/"),
             tuple(
                 TopicPartition(topic, task.partition)
-                for task in one.assignment.active
+                for task in member.assignment.active
                 for topic in sources.get(task.subtopology, ())
             ),
         )
-        for one in group.members
+        for member in group.members
     )
     return GroupDetail(group.state, "", group.epoch, group.coordinator, members)

@@ -1,4 +1,4 @@
-"""The lag of groups over time, in memory: a ring for each group that somebody looks at."""
+"""The lag of groups over time, in memory: a ring of points for every group that a page shows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["LagHistory"]
 
 POINTS_MAX = 720
 GROUPS_MAX = 2_000
-# Points closer than this replace each other.
+# A point that follows the last point sooner than this is dropped.
 SPACING_MS_MIN = 900
 
 

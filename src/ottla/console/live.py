@@ -1,4 +1,4 @@
-"""The live figures: one stream for all viewers of an account, encoded once, and silent while nobody looks."""
+"""The live figures: a stream that all viewers of an account share, encoded once, and stopped without viewers."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ __all__ = ["Live"]
 logger = logging.getLogger(__name__)
 
 INTERVAL_SECONDS = 1.0
-# Then viewers are told that the cluster does not answer.
+# After this time viewers get the event that the cluster does not answer.
 READ_SECONDS_MAX = 5.0
 FIRST_SECONDS_MAX = 30.0
 HISTORY_MAX = 600
-# A page that stays open costs less than one that a person asks for: lists are read in a small part of the time. A
-# cluster in trouble is read more often. Whether brokers are alive is asked with every event.
+# An open page must cost less than a page that a person requests, so lists are read in a small part of the time. A
+# cluster in trouble is read more often. The brokers that are alive are read for every event.
 COST_FACTOR = 400.0
 TROUBLED_COST_FACTOR = 50.0
 PARTITIONS_PER_TICK = 400
 GROUPS_PER_TICK = 20
-TOPICS_TOLD = 20
-GROUPS_TOLD = 20
-# Events that a viewer may be behind; older ones are left out for it.
+TOPICS_SHOWN = 20
+GROUPS_SHOWN = 20
+# Events that wait for a slow viewer. Older events are dropped.
 WAITING_MAX = 3
 
 
@@ -60,7 +60,7 @@ class Live:
         self._group_turn = 0
         self._last_at: float | None = None
         self._health = "ok"
-        # The partitions that the rates know; the same object until the metadata is read again.
+        # The partitions of the rates; the same object until the metadata is read again.
         self._led: tuple[TopicPartition, ...] = ()
 
     @property
@@ -76,7 +76,7 @@ class Live:
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[asyncio.Queue[bytes]]:
-        """The events from now on. The first viewer starts the reading, and the last one ends it."""
+        """A queue of the events from now on. The first viewer starts the reads, and the last viewer stops them."""
         queue: asyncio.Queue[bytes] = asyncio.Queue(WAITING_MAX)
         self._viewers.add(queue)
         if self._task is None:
@@ -93,7 +93,7 @@ class Live:
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        # Rates over a pause would tell nothing.
+        # Rates over a pause would be meaningless.
         self._last_at = None
         self._rates = RecordRates()
 
@@ -114,11 +114,11 @@ class Live:
                     "health": "unreachable",
                     "error": str(error) or "The cluster does not answer.",
                 }
-            self._tell(event)
+            self._publish(event)
             due = max(due + INTERVAL_SECONDS, loop.time())
             await asyncio.sleep(due - loop.time())
 
-    def _tell(self, event: dict[str, Any]) -> None:
+    def _publish(self, event: dict[str, Any]) -> None:
         self._history.append({name: value for name, value in event.items() if name not in ("topics", "groups")})
         encoded = b"event: live\ndata: " + to_json(event) + b"\n\n"
         for queue in self._viewers:
@@ -158,7 +158,8 @@ class Live:
             "groups": self._furthest_behind(),
         }
 
-    # A viewer may leave before these begin: then nothing inside them exists that would have to be awaited.
+    # A viewer may leave before these coroutines begin. The inner coroutines do not exist then, so none of them stays
+    # without an await.
 
     async def _read_groups(self) -> list[ListedGroup] | None:
         return await or_none(self._view.groups.get(cost_factor=COST_FACTOR))
@@ -167,11 +168,11 @@ class Live:
         return await or_none(self._admin.cluster.describe(fenced=True))
 
     def _busiest(self) -> list[dict[str, Any]]:
-        rates = sorted(self._rates.by_topic().items(), key=lambda one: -one[1])[:TOPICS_TOLD]
+        rates = sorted(self._rates.by_topic().items(), key=lambda topic_rate: -topic_rate[1])[:TOPICS_SHOWN]
         return [{"name": name, "records_in_per_second": rate} for name, rate in rates]
 
     def _furthest_behind(self) -> list[dict[str, Any]]:
-        lags = sorted(self._lags.items(), key=lambda one: -one[1])[:GROUPS_TOLD]
+        lags = sorted(self._lags.items(), key=lambda group_lag: -group_lag[1])[:GROUPS_SHOWN]
         return [{"id": group_id, "lag": lag, "state": self._states.get(group_id)} for group_id, lag in lags]
 
     async def _read_rates(self, state: ClusterState) -> None:
@@ -183,7 +184,9 @@ class Live:
         rest, self._partition_turn = next_in_turn(led, self._partition_turn, PARTITIONS_PER_TICK - len(busy))
         wanted: dict[TopicPartition, int] = dict.fromkeys([*busy, *rest], LATEST)
         answers = await or_none(self._admin.offsets.find(wanted, timeout_ms=500))
-        ends = {one: found.offset for one, found in (answers or {}).items() if isinstance(found, FoundOffset)}
+        ends = {
+            partition: answer.offset for partition, answer in (answers or {}).items() if isinstance(answer, FoundOffset)
+        }
         self._rates.update(asyncio.get_running_loop().time(), ends)
 
     async def _read_lags(self, groups: list[ListedGroup]) -> None:

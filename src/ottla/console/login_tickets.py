@@ -1,8 +1,8 @@
-"""Logins at an identity provider that have begun: the browser keeps them, signed, in a cookie.
+"""Pending logins at an identity provider: the browser keeps them in a signed cookie.
 
-So the server keeps nothing, and requests of strangers cannot fill its memory. The nonce and the verifier of PKCE are
-made of the state and a key of this process; they are not in the cookie. A login that a restart of the console
-interrupts begins again.
+The server keeps nothing, so requests of strangers cannot fill its memory. The nonce and the verifier of PKCE are
+derived from the state and a key of this process; they are not in the cookie. After a restart of the console, a pending
+login begins again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TICKET_SECONDS = 600.0
 
 class LoginTicket(NamedTuple):
     state: str
-    # Where the provider sends the browser, and the page after that.
+    # The address to which the provider sends the browser, and the page after the login.
     redirect: str
     to: str
     expires_at: float
@@ -43,7 +43,7 @@ class LoginTickets:
         return f"{content}.{self._digest('ticket', content)}"
 
     def read(self, text: str | None, *, state: str) -> LoginTicket | None:
-        """The ticket with this state; None if it is not of this console, too old, or of another login."""
+        """The ticket with this state; None if another console signed it, it is too old, or it is of another login."""
         content, _, digest = (text or "").rpartition(".")
         if not hmac.compare_digest(digest.encode(errors="replace"), self._digest("ticket", content).encode()):
             return None

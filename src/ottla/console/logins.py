@@ -1,10 +1,10 @@
-"""Logins: a user proves who they are, and gets an account.
+"""Logins: a user authenticates and gets an account.
 
 A password is tried against the cluster, and the account acts with that login: the cluster's own rights decide, and its
 audit names the user. For users whom the console knows by a certificate or an identity provider, the console asks the
-cluster for a delegation token of the user (KIP-48, KIP-373) and acts with it. Where the cluster refuses that for good,
-the account acts with the console's own connection, and the roles of the console alone decide. A cluster that does not
-answer is no reason for that: the login fails.
+cluster for a delegation token of the user (KIP-48, KIP-373) and acts with it. If the cluster refuses tokens for good,
+the account acts with the console's own connection, and the roles of the console alone decide. If the cluster does not
+answer, the login fails.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ MECHANISMS = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
 ATTEMPTS_AT_ONCE_MAX = 16
 ACCOUNTS_MAX = 1_000
 IDLE_ACCOUNTS_KEPT = 50
-# Delegation tokens live for a day by default, and sessions for half of it.
+# Delegation tokens are valid for a day by default, and sessions for half a day.
 DELEGATED_SECONDS_MAX = 11 * 3600.0
 LOGIN_TIMEOUT_MS = 10_000
 # Rights on the cluster that make a user more than a reader. Connectors and schemas are changed with the console's own
-# credentials, so the cluster does not decide again: only the first of the rights is enough for them.
+# credentials, so the cluster does not check the user again: they need the first of the rights.
 _CHANGING = (Operation.ALTER, Operation.ALTER_CONFIGS, Operation.CREATE)
 # The cluster has no delegation tokens, or none for connections like the console's.
 _NO_TOKENS = (
@@ -71,7 +71,7 @@ class Logins:
         self._roles = roles
         self._metrics = metrics
         self._accounts: dict[bytes, Account] = {}
-        # When the delegation tokens of accounts were made: they expire.
+        # The creation times of the accounts' delegation tokens, which expire.
         self._delegated_at: dict[bytes, float] = {}
         self._key = secrets.token_bytes(32)
         self._turns = asyncio.Semaphore(ATTEMPTS_AT_ONCE_MAX)
@@ -117,32 +117,32 @@ class Logins:
 
     async def by_identity(self, user: str, groups: Iterable[str] = ()) -> Account:
         """A user whom the console knows by a certificate or an identity provider."""
-        named = sorted(groups)
-        key = self._fingerprint("identity", user, *named)
-        if (known := self._usable(key)) is not None:
-            return known
+        sorted_groups = sorted(groups)
+        key = self._fingerprint("identity", user, *sorted_groups)
+        if (account := self._usable(key)) is not None:
+            return account
         login = await self._delegated(user)
         # Another login of the user may have been faster.
-        if (known := self._usable(key)) is not None:
-            return known
+        if (account := self._usable(key)) is not None:
+            return account
         if key in self._accounts:
-            # Sessions with the old token end before it does.
+            # The account with the old token stays, because its sessions end before that token expires.
             self._accounts[secrets.token_bytes(32)] = self._accounts.pop(key)
         if login is None:
-            role = self._roles.of([user, *named]) or READER
+            role = self._roles.of([user, *sorted_groups]) or READER
             return self._kept(key, Account.open(user, self._client, role, self._metrics, is_own=False))
         self._delegated_at[key] = time.monotonic()
-        return await self._opened(user, login, key, named)
+        return await self._opened(user, login, key, sorted_groups)
 
     def _usable(self, key: bytes) -> Account | None:
         """The account of an identity, unless its delegation token is too old."""
-        known = self._accounts.get(key)
+        account = self._accounts.get(key)
         is_fresh = time.monotonic() - self._delegated_at.get(key, 0.0) < DELEGATED_SECONDS_MAX
-        return known if known is not None and (is_fresh or not known.acts_as_user) else None
+        return account if account is not None and (is_fresh or not account.acts_as_user) else None
 
-    def _mechanisms(self, given: str | None) -> list[str]:
-        if given is not None:
-            return [given]
+    def _mechanisms(self, mechanism: str | None) -> list[str]:
+        if mechanism is not None:
+            return [mechanism]
         own = None if self._client.login is None else self._client.login.mechanism
         if own in MECHANISMS:
             return [own]
@@ -150,7 +150,7 @@ class Logins:
         return [name for name in MECHANISMS if name in SCRAM_MECHANISMS]
 
     async def _opened(self, user: str, login: Login, key: bytes, groups: Iterable[str] = ()) -> Account:
-        """Raises AuthenticationFailed. A known account was proven with the same credentials, but may be outdated."""
+        """Raises AuthenticationFailed. A known account has the same credentials, but they may be outdated."""
         settings = replace(self._reachable(), login=login)
         probe = AdminClient(replace(settings, api_timeout_ms=LOGIN_TIMEOUT_MS))
         async with probe:
@@ -162,22 +162,26 @@ class Logins:
         return self._kept(key, Account.open(user, settings, role, self._metrics))
 
     def _reachable(self) -> ClientSettings:
-        """The console's settings with the brokers that an account has learnt: those that were told may be lost."""
+        """The console's settings with the brokers that an account has found: the configured brokers may be lost."""
         for account in (*self._accounts.values(), self._own):
             if account.view.state.value is not None:
                 return replace(self._client, bootstrap_servers=account.settings.bootstrap_servers)
         return self._client
 
     def _kept(self, key: bytes, account: Account) -> Account:
-        """Accounts without a session are closed when another one comes.
+        """Keeps a new account. Accounts without a session are closed first.
 
-        Nothing is awaited here: until its session begins, the new account looks idle to other logins.
+        Nothing is awaited here, because the new account looks idle to other logins until its session begins.
         """
-        used = {id(one) for one in self._sessions.accounts()}
-        idle = [known for known, one in self._accounts.items() if id(one) not in used and one.live.viewers == 0]
-        for known in idle if len(self._accounts) >= IDLE_ACCOUNTS_KEPT else ():
-            self._delegated_at.pop(known, None)
-            self._close_soon(self._accounts.pop(known))
+        used = {id(active) for active in self._sessions.accounts()}
+        idle_keys = [
+            known_key
+            for known_key, candidate in self._accounts.items()
+            if id(candidate) not in used and candidate.live.viewers == 0
+        ]
+        for idle_key in idle_keys if len(self._accounts) >= IDLE_ACCOUNTS_KEPT else ():
+            self._delegated_at.pop(idle_key, None)
+            self._close_soon(self._accounts.pop(idle_key))
         if len(self._accounts) >= ACCOUNTS_MAX:
             self._close_soon(account)
             raise ApiError(429, "TOO_MANY", "Too many users are logged in.", "Try again later.")
@@ -190,7 +194,7 @@ class Logins:
         task.add_done_callback(self._closing.discard)
 
     async def _delegated(self, user: str) -> PasswordLogin | None:
-        """A login with a token of the user; None if the cluster gives the console none. Raises ApiError 503."""
+        """A login with a token of the user; None if the cluster refuses tokens to the console. Raises ApiError 503."""
         own = self._client.login
         if own is None:
             return None
@@ -198,7 +202,7 @@ class Logins:
             token = await self._own.admin.tokens.create(owner=user)
         except (KafkaError, ClientError, ValueError) as error:
             if not _is_refusal(error):
-                # The console's own connection may have more rights than the user.
+                # The login fails, because the console's own connection may have more rights than the user.
                 logger.warning("Login of %s failed: the cluster's answer to a request for a token is %r", user, error)
                 raise ApiError(
                     503, "LOGIN_FAILED", "The cluster gives no delegation token at the moment.", "Try again."
@@ -209,15 +213,15 @@ class Logins:
         return PasswordLogin(mechanism, token.token_id, base64.b64encode(token.hmac).decode(), is_token=True)
 
     def _fingerprint(self, *parts: str) -> bytes:
-        """Finds an account again without keeping a password in a dictionary."""
+        """The key that finds an account again, so that no password is kept in a dictionary."""
         return hmac.new(self._key, json.dumps(parts).encode(), hashlib.sha256).digest()
 
 
 def _is_refusal(error: Exception) -> bool:
-    """True if the cluster refuses tokens until its settings or rights change, so that it need not be asked again."""
+    """True if the cluster refuses tokens until its settings or rights change, so that a retry is useless."""
     if isinstance(error, KafkaError):
         return error.code in _NO_TOKENS or error.code.name.endswith("AUTHORIZATION_FAILED")
-    # Clusters before 3.3 give nobody tokens of others.
+    # Clusters before 3.3 do not issue tokens of other users.
     return isinstance(error, RequestUnsupported | UnsupportedVersion)
 
 
@@ -227,12 +231,12 @@ async def _role_by_rights(admin: AdminClient) -> Role:
         DescribeClusterRequest(include_cluster_authorized_operations=True)
     )
     allowed = response.cluster_authorized_operations
-    # The smallest number means that the cluster tells nothing.
+    # The smallest number means that the cluster does not report the rights.
     if allowed == -(1 << 31):
         return READER
     if allowed & (1 << int(Operation.ALTER)):
         return OPERATOR
-    return CLUSTER_OPERATOR if any(allowed & (1 << int(one)) for one in _CHANGING) else READER
+    return CLUSTER_OPERATOR if any(allowed & (1 << int(operation)) for operation in _CHANGING) else READER
 
 
 def _name_in_the_cluster(mechanism: str, user: str) -> str:

@@ -1,10 +1,10 @@
-"""Masking: what a role must not see of records is replaced before anything else looks at them.
+"""Masking: record content that a role must not see is replaced before any other code reads the record.
 
 A rule applies to topics whose whole name matches its pattern. A rule with a path hides fields of JSON, Avro, Protobuf
 and JSON Schema alike: `customer.card`, `items[*].price`, `*` for any name. In headers a path may begin with the name of
 the header. A rule with a regular expression replaces matches in all texts, in names of fields and of headers, too.
 Paths go first, because expressions rename fields. Filters see masked records, so a search cannot guess what is hidden.
-What cannot be read as fields is hidden as a whole if a rule with a path applies to it.
+Content that cannot be read as fields is hidden as a whole if a rule with a path applies to it.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _path(text: str) -> tuple[str, ...]:
 
 
 class Masker:
-    """The rules of a role for one topic."""
+    """The rules of a role for a topic."""
 
     def __init__(self, rules: Sequence[MaskRule], topic: str) -> None:
         own = [rule for rule in rules if rule.topics.fullmatch(topic)]
@@ -88,7 +88,7 @@ class Masker:
         return bool(self._rules[part])
 
     def masked(self, part: str, value: Any, *, is_structured: bool) -> tuple[Any, bool]:
-        """The value for the eyes of the role, and whether something was hidden."""
+        """The value that the role may see, and whether something was hidden."""
         shown, is_field_hidden = self._without_fields(part, value, is_structured=is_structured)
         shown, is_match_hidden = self._without_matches(part, shown)
         return shown, is_field_hidden or is_match_hidden
@@ -98,10 +98,10 @@ class Masker:
         shown, hidden = self._without_fields("headers", value, is_structured=is_structured)
         for rule in self._rules["headers"]:
             if rule.path and rule.path[0] in ("*", name):
-                shown, found = _without(shown, rule.path[1:], rule.replacement)
-                hidden |= found
-        shown, found = self._without_matches("headers", shown)
-        return shown, hidden or found
+                shown, is_replaced = _without(shown, rule.path[1:], rule.replacement)
+                hidden |= is_replaced
+        shown, is_replaced = self._without_matches("headers", shown)
+        return shown, hidden or is_replaced
 
     def _without_fields(self, part: str, value: Any, *, is_structured: bool) -> tuple[Any, bool]:
         shown, hidden = value, False
@@ -109,19 +109,19 @@ class Masker:
             if rule.expression is not None:
                 continue
             if is_structured and isinstance(shown, dict | list):
-                shown, found = _without(shown, rule.path, rule.replacement)
+                shown, is_replaced = _without(shown, rule.path, rule.replacement)
             else:
-                # Whether the field is in there cannot be told.
-                shown, found = (rule.replacement, True) if shown is not None else (None, False)
-            hidden |= found
+                # It is unknown whether the content has the field, so all of it is hidden.
+                shown, is_replaced = (rule.replacement, True) if shown is not None else (None, False)
+            hidden |= is_replaced
         return shown, hidden
 
     def _without_matches(self, part: str, value: Any) -> tuple[Any, bool]:
         shown, hidden = value, False
         for rule in self._rules[part]:
             if rule.expression is not None:
-                shown, found = _replaced(shown, rule.expression, rule.replacement)
-                hidden |= found
+                shown, is_replaced = _replaced(shown, rule.expression, rule.replacement)
+                hidden |= is_replaced
         return shown, hidden
 
     def masked_name(self, name: str) -> tuple[str, bool]:
@@ -136,13 +136,13 @@ def _replaced(value: Any, expression: re.Pattern[str], replacement: str) -> tupl
     if isinstance(value, dict):
         return _replaced_object(value, expression, replacement)
     if isinstance(value, list):
-        items = [_replaced(one, expression, replacement) for one in value]
-        return [shown for shown, _ in items], any(found for _, found in items)
+        items = [_replaced(element, expression, replacement) for element in value]
+        return [shown for shown, _ in items], any(is_replaced for _, is_replaced in items)
     if isinstance(value, int | float) and not isinstance(value, bool):
-        # Large floats have an exponent as text, and their digits only without it.
+        # The text of a large float has an exponent; only the form without the exponent has all digits.
         for text in (str(value), f"{value:f}") if isinstance(value, float) else (str(value),):
-            shown, found = _replaced(text, expression, replacement)
-            if found:
+            shown, is_replaced = _replaced(text, expression, replacement)
+            if is_replaced:
                 return shown, True
     return value, False
 
@@ -154,15 +154,15 @@ def _replaced_object(
     shown: dict[str, Any] = {}
     numbers: dict[str, int] = {}
     hidden = False
-    for name, one in value.items():
-        told, is_named = _replaced(name, expression, replacement)
-        content, found = _replaced(one, expression, replacement)
-        free = told
-        while is_named and (free in shown or free in value):
-            numbers[told] = numbers.get(told, 1) + 1
-            free = f"{told} ({numbers[told]})"
-        shown[free] = content
-        hidden |= found or is_named
+    for name, content in value.items():
+        new_name, is_renamed = _replaced(name, expression, replacement)
+        new_content, is_replaced = _replaced(content, expression, replacement)
+        unique_name = new_name
+        while is_renamed and (unique_name in shown or unique_name in value):
+            numbers[new_name] = numbers.get(new_name, 1) + 1
+            unique_name = f"{new_name} ({numbers[new_name]})"
+        shown[unique_name] = new_content
+        hidden |= is_replaced or is_renamed
     return shown, hidden
 
 
@@ -173,31 +173,33 @@ def _without(value: Any, path: tuple[str, ...], replacement: str) -> tuple[Any, 
     if isinstance(value, str):
         return _without_in_text(value, path, replacement)
     if isinstance(value, dict) and step.startswith("["):
-        # One object where others have a list.
+        # A single object where other records have a list.
         return _without(value, rest, replacement)
     if isinstance(value, dict):
         pairs = {
-            name: _without(one, rest, replacement) if step in ("*", name) else (one, False)
-            for name, one in value.items()
+            name: _without(content, rest, replacement) if step in ("*", name) else (content, False)
+            for name, content in value.items()
         }
-        return {name: shown for name, (shown, _) in pairs.items()}, any(found for _, found in pairs.values())
+        return {name: shown for name, (shown, _) in pairs.items()}, any(
+            is_replaced for _, is_replaced in pairs.values()
+        )
     if isinstance(value, list):
-        # A path without an index goes through every element.
+        # A path without an index applies to every element.
         is_index = step.startswith("[")
         items = [
             (
-                _without(one, rest if is_index else path, replacement)
+                _without(element, rest if is_index else path, replacement)
                 if step in ("[*]", f"[{number}]") or not is_index
-                else (one, False)
+                else (element, False)
             )
-            for number, one in enumerate(value)
+            for number, element in enumerate(value)
         ]
-        return [shown for shown, _ in items], any(found for _, found in items)
+        return [shown for shown, _ in items], any(is_replaced for _, is_replaced in items)
     return value, False
 
 
 def _without_in_text(text: str, path: tuple[str, ...], replacement: str) -> tuple[str, bool]:
-    """JSON in a text of JSON has fields, too, also if it was encoded twice."""
+    """Hides fields of JSON that is inside a text, even if it was encoded twice."""
     bare = text.strip().lstrip("\ufeff").lstrip()
     is_text_of_json = bare.startswith('"') and ("{" in bare or "[" in bare)
     if not bare.startswith(("{", "[")) and not is_text_of_json:
@@ -205,18 +207,18 @@ def _without_in_text(text: str, path: tuple[str, ...], replacement: str) -> tupl
     try:
         content = json.loads(bare, object_pairs_hook=_object, parse_float=_number)
     except (ValueError, RecursionError):
-        # Whether the field is in there cannot be told.
+        # It is unknown whether the content has the field, so all of it is hidden.
         return replacement, True
-    shown, found = _without(content, path, replacement)
-    return (json.dumps(shown, ensure_ascii=False), True) if found else (text, False)
+    shown, is_replaced = _without(content, path, replacement)
+    return (json.dumps(shown, ensure_ascii=False), True) if is_replaced else (text, False)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Raises ValueError if a name occurs twice: the text shows fields that the object does not have."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         raise ValueError("A name occurs twice.")
-    return found
+    return fields
 
 
 def _number(text: str) -> float | str:

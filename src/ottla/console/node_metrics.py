@@ -1,4 +1,4 @@
-"""Bytes in and out of nodes of Ottla, by their metrics pages."""
+"""Bytes in and out of nodes of Ottla, from their metrics pages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["NodeMetrics", "Traffic", "parse_totals"]
 _TOTAL = re.compile(rb"^kafka_server_brokertopicmetrics_(bytesin|bytesout|messagesin)_total (\d+)", re.MULTILINE)
 TIMEOUT_SECONDS = 2.0
 PAGE_BYTES_MAX = 64 * 1024 * 1024
-# A large page is read less often: on average no more bytes a second than this.
+# A large page is read less often: the average is at most this number of bytes per second.
 BYTES_PER_SECOND_MAX = 256 * 1024
 
 Traffic = dict[str, float]
@@ -27,12 +27,12 @@ def parse_totals(page: bytes) -> dict[str, int]:
 
 
 class NodeMetrics:
-    """Rates since the page before; a page that cannot be read keeps its node out."""
+    """Rates since the previous pages. A node whose page cannot be read is left out."""
 
     def __init__(self, urls: tuple[str, ...]) -> None:
         self._urls = urls
         self._session: ClientSession | None = None
-        self._before: dict[str, tuple[float, dict[str, int]]] = {}
+        self._previous: dict[str, tuple[float, dict[str, int]]] = {}
         self._rates: dict[str, Traffic] = {}
         self._next_at = 0.0
 
@@ -63,14 +63,14 @@ class NodeMetrics:
             async with self._session.get(url) as answer:
                 page = await whole_body(answer, PAGE_BYTES_MAX)
         except (ClientError, TimeoutError, OSError, ValueError):
-            self._before.pop(url, None)
+            self._previous.pop(url, None)
             self._rates.pop(url, None)
             return 0
         now, totals = time.monotonic(), parse_totals(page)
-        if url in self._before:
-            at, before = self._before[url]
+        if url in self._previous:
+            at, previous = self._previous[url]
             self._rates[url] = {
-                name: max(total - before.get(name, 0), 0) / max(now - at, 1e-3) for name, total in totals.items()
+                name: max(total - previous.get(name, 0), 0) / max(now - at, 1e-3) for name, total in totals.items()
             }
-        self._before[url] = (now, totals)
+        self._previous[url] = (now, totals)
         return len(page)

@@ -27,7 +27,7 @@ from ottla.registry.node.tokens import BearerRules, BearerTokens
 
 __all__ = ["Identity", "OidcLogin", "OidcSettings"]
 
-# A longer page is forgotten: a cookie has 4 KiB.
+# The path of a longer page is dropped, because a cookie holds 4 KiB.
 PAGE_MAX = 1_000
 TIMEOUT_SECONDS = 10.0
 DOCUMENT_BYTES_MAX = 1 << 20
@@ -49,7 +49,7 @@ class Identity(NamedTuple):
     user: str
     groups: tuple[str, ...]
     access_token: str
-    # How long the access token is valid; None if the provider does not tell it.
+    # How long the access token is valid; None if the provider does not state it.
     lifetime_seconds: float | None
 
 
@@ -98,9 +98,9 @@ class OidcLogin:
         """
         ticket = self._tickets.read(signed, state=state)
         if ticket is None:
-            # Does not count as a failed login: pages of other sites can make a browser ask for this.
+            # This does not count as a failed login: a page of another site can make a browser send this request.
             raise ApiError(401, "LOGIN_FAILED", "This login did not begin in this browser.", "Log in again.")
-        # Who comes back with a code is not known yet, so the address alone counts.
+        # The user of the code is not known yet, so failures are counted by address only.
         with self._failures.attempt("", address):
             return await self._identity(ticket, code), ticket.to
 
@@ -115,17 +115,19 @@ class OidcLogin:
         if not secrets.compare_digest(str(claims.get("nonce", "")).encode(), self._tickets.nonce(ticket).encode()):
             raise ApiError(401, "LOGIN_FAILED", "The identity provider's token belongs to another login.")
         groups = claims.get(self.settings.groups_claim)
-        named = tuple(f"Group:{one}" for one in groups if isinstance(one, str)) if isinstance(groups, list) else ()
+        group_names = (
+            tuple(f"Group:{group}" for group in groups if isinstance(group, str)) if isinstance(groups, list) else ()
+        )
         access_token = str(answer.get("access_token", ""))
-        return Identity(f"User:{user}", named, access_token, _lifetime(answer))
+        return Identity(f"User:{user}", group_names, access_token, _lifetime(answer))
 
     async def _discover(self) -> _Provider:
-        found = await self._ask("GET", f"{self.settings.issuer.rstrip('/')}/.well-known/openid-configuration")
-        if found.get("issuer") != self.settings.issuer:
+        document = await self._ask("GET", f"{self.settings.issuer.rstrip('/')}/.well-known/openid-configuration")
+        if document.get("issuer") != self.settings.issuer:
             raise ApiError(502, "UPSTREAM", "The identity provider names another issuer than --oidc-issuer.")
         for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
             try:
-                _check_address(str(found.get(name)))
+                _check_address(str(document.get(name)))
             except ValueError as error:
                 raise ApiError(502, "UPSTREAM", f"The identity provider's {name} is wrong: {error}") from None
         rules = BearerRules(
@@ -133,12 +135,12 @@ class OidcLogin:
             audiences=(self.settings.client_id,),
             user_claim=self.settings.user_claim,
         )
-        tokens = BearerTokens(found["jwks_uri"], rules)
+        tokens = BearerTokens(document["jwks_uri"], rules)
         try:
             await tokens.load()
         except (OSError, ValueError) as error:
             raise ApiError(502, "UPSTREAM", f"The identity provider's keys cannot be read: {error}.") from None
-        return _Provider(found, tokens)
+        return _Provider(document, tokens)
 
     async def _token(self, document: dict[str, Any], code: str, ticket: LoginTicket) -> dict[str, Any]:
         form = {
@@ -167,12 +169,12 @@ class OidcLogin:
         if status >= 300:
             raise ApiError(401, "LOGIN_FAILED", f"The identity provider refused the login (HTTP {status}).")
         try:
-            told = json.loads(content)
+            body = json.loads(content)
         except ValueError:
-            told = None
-        if not isinstance(told, dict):
+            body = None
+        if not isinstance(body, dict):
             raise ApiError(502, "UPSTREAM", "The identity provider's answer is no JSON object.")
-        return told
+        return body
 
 
 def _check_address(url: str) -> None:
@@ -185,14 +187,14 @@ def _check_address(url: str) -> None:
 
 
 def _local(path: str) -> str:
-    """A page of this console; anything else could lead a user elsewhere after the login."""
+    """The path if it is a page of this console, else `/`, so that a login cannot redirect a user to another site."""
     is_local = path.startswith("/") and not path.startswith(("//", "/\\")) and "\\" not in path
     return path if is_local and path.isprintable() and len(path) <= PAGE_MAX else "/"
 
 
 def _lifetime(answer: dict[str, Any]) -> float | None:
-    told = answer.get("expires_in")
-    return float(told) if isinstance(told, int | float) and told > 0 else None
+    seconds = answer.get("expires_in")
+    return float(seconds) if isinstance(seconds, int | float) and seconds > 0 else None
 
 
 def _claims(token: str) -> dict[str, Any]:

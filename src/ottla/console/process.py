@@ -14,7 +14,7 @@ from ottla.console.view import or_none
 
 __all__ = ["Console", "run_console"]
 
-# The console is ready without the cluster after this time.
+# After this time the console is ready, even if the cluster has not answered.
 FIRST_STATE_SECONDS_MAX = 2.0
 
 
@@ -39,7 +39,7 @@ class Console:
         scheme = "http" if self._settings.tls is None else "https"
         self.url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{self._server.port}"
         if not self._settings.needs_login:
-            # Read once ahead, so that the first page need not wait for the whole of a large cluster.
+            # The state is read ahead, so that the first page does not wait for all metadata of a large cluster.
             await or_none(self._services.own.view.state.get(), FIRST_STATE_SECONDS_MAX)
         return self
 

@@ -1,7 +1,7 @@
-"""What the identity provider tells of itself, looked up when the first user logs in.
+"""Looks up the identity provider's own description when the first user logs in.
 
-Anybody can begin a login. Therefore one lookup at most is on its way, however many logins wait for it. After a failure
-logins are refused at once for a while, which grows with every further failure.
+Every client can begin a login, so at most a single lookup is in flight, and all logins wait for it. After a failure,
+logins are refused immediately for a pause, which grows with every further failure.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ProviderLookup(Generic[T]):
                 raise ApiError(self._failure.status, self._failure.code, self._failure.message, hint)
             self._reading = asyncio.ensure_future(self._run())
             self._reading.add_done_callback(self._on_read)
-        # A browser that goes away does not end the lookup of the others.
+        # A browser that disconnects does not cancel the lookup for the other logins.
         return await asyncio.shield(self._reading)
 
     async def close(self) -> None:

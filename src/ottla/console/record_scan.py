@@ -1,4 +1,4 @@
-"""Reads ranges of a topic for a person: from an offset, a time, the beginning or the end, at most so many, so long.
+"""Reads ranges of a topic for a person: from an offset, a time, the beginning or the end, with a limit and a timeout.
 
 A scan has a consumer without a group and connections of its own, with the login of the user. It commits nothing.
 """
@@ -30,13 +30,13 @@ LIMIT_DEFAULT = 50
 LIMIT_MAX = 500
 TIMEOUT_MS_DEFAULT = 5_000
 TIMEOUT_MS_MAX = 30_000
-# The newest records of all partitions together that are read to find the newest ones.
+# Records of all partitions together that are read to find the newest records.
 NEWEST_MAX = 2_000
-# The same with a filter, which may match few of them.
+# The same with a filter, which may match few records.
 NEWEST_FILTERED_MAX = 20_000
 BUFFER_BYTES = 8 * 1024 * 1024
 FETCH_BYTES = 1024 * 1024
-# Other requests are served between records after so much time.
+# After this time between records, other requests are served.
 SLICE_SECONDS = 0.02
 
 STARTS = ("latest", "earliest", "offset", "timestamp", "before")
@@ -66,7 +66,7 @@ class ScanRange:
 
     @property
     def total(self) -> int:
-        return sum(max(self.ends[one] - begin, 0) for one, begin in self.begins.items())
+        return sum(max(self.ends[partition] - begin, 0) for partition, begin in self.begins.items())
 
 
 async def scan_request(call: Call, *, limit_max: int = LIMIT_MAX) -> ScanRequest:
@@ -87,7 +87,7 @@ async def scan_request(call: Call, *, limit_max: int = LIMIT_MAX) -> ScanRequest
         numbers = _partitions_of_key(key.encode(), len(info.partitions))
     masker = Masker(call.account.role.masks, info.name)
     if key is not None and masker.hides("key"):
-        # A hit would confirm a guess of what the mask hides.
+        # A match would confirm a guess of the masked key.
         raise ApiError(403, "NOT_ALLOWED", "Keys of this topic are masked for your role: they cannot be searched for.")
     return ScanRequest(
         topic=info.name,
@@ -107,43 +107,49 @@ async def scan_request(call: Call, *, limit_max: int = LIMIT_MAX) -> ScanRequest
 
 
 def _partitions_of_key(key: bytes, count: int) -> list[int]:
-    """Where producers put the key: those of Java and ours by murmur2, those of librdkafka by CRC-32."""
+    """The partitions of the key: Java's and our producers use murmur2, those of librdkafka use CRC-32."""
     return sorted({partition_of_key(key, count), zlib.crc32(key) % count})
 
 
 def _positions(topic: str, text: str) -> dict[TopicPartition, int]:
     """`0:51,1:40`."""
-    found = {}
+    positions = {}
     for part in filter(None, text.split(",")):
         partition, separator, offset = part.partition(":")
         if not separator or not partition.isdecimal() or not offset.isdecimal():
             raise invalid(f"positions={text!r} must look like 0:51,1:40.")
-        found[TopicPartition(topic, int(partition))] = int(offset)
-    return found
+        positions[TopicPartition(topic, int(partition))] = int(offset)
+    return positions
 
 
 async def range_of(call: Call, request: ScanRequest) -> ScanRange:
-    """Which offsets are read. Partitions without a leader are left out."""
+    """The offsets to read. Partitions without a leader are left out."""
     first, last = await asyncio.gather(
-        _found(call, request, EARLIEST), _found(call, request, LATEST, committed=request.is_committed)
+        _offsets_at(call, request, EARLIEST), _offsets_at(call, request, LATEST, committed=request.is_committed)
     )
-    partitions = [one for one in request.partitions if one in first and one in last]
-    begins = {one: first[one] for one in partitions}
-    ends = {one: last[one] for one in partitions}
+    partitions = [partition for partition in request.partitions if partition in first and partition in last]
+    begins = {partition: first[partition] for partition in partitions}
+    ends = {partition: last[partition] for partition in partitions}
     if request.start in ("latest", "before"):
         if request.start == "before":
-            ends = {one: min(request.positions.get(one, ends[one]), ends[one]) for one in partitions}
+            ends = {
+                partition: min(request.positions.get(partition, ends[partition]), ends[partition])
+                for partition in partitions
+            }
         most = NEWEST_MAX if request.filter is None else NEWEST_FILTERED_MAX
-        each = max(most // max(len(partitions), 1), 1)
-        each = min(request.limit, each) if request.filter is None else each
-        begins = {one: max(begins[one], ends[one] - each) for one in partitions}
+        per_partition = max(most // max(len(partitions), 1), 1)
+        per_partition = min(request.limit, per_partition) if request.filter is None else per_partition
+        begins = {partition: max(begins[partition], ends[partition] - per_partition) for partition in partitions}
     elif request.start == "offset":
-        begins = {one: min(max(begins[one], request.offset), ends[one]) for one in partitions}
+        begins = {partition: min(max(begins[partition], request.offset), ends[partition]) for partition in partitions}
     elif request.start == "timestamp":
         begins = await _by_time(call, request, request.timestamp, begins, ends)
     if request.positions and request.start != "before":
         # The continuation of an earlier answer.
-        begins = {one: max(begins[one], request.positions.get(one, begins[one])) for one in partitions}
+        begins = {
+            partition: max(begins[partition], request.positions.get(partition, begins[partition]))
+            for partition in partitions
+        }
     if request.until is not None:
         ends = await _by_time(call, request, request.until, begins, ends)
     return ScanRange(begins, ends)
@@ -156,16 +162,23 @@ async def _by_time(
     begins: dict[TopicPartition, int],
     ends: dict[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
-    found = await _found(call, request, timestamp)
-    return {one: min(max(found[one], begins[one]), ends[one]) if found.get(one, -1) >= 0 else ends[one] for one in ends}
+    offsets = await _offsets_at(call, request, timestamp)
+    return {
+        partition: min(max(offsets[partition], begins[partition]), ends[partition])
+        if offsets.get(partition, -1) >= 0
+        else ends[partition]
+        for partition in ends
+    }
 
 
-async def _found(call: Call, request: ScanRequest, time: int, *, committed: bool = False) -> dict[TopicPartition, int]:
+async def _offsets_at(
+    call: Call, request: ScanRequest, time: int, *, committed: bool = False
+) -> dict[TopicPartition, int]:
     times = dict.fromkeys(request.partitions, time)
     answers = await call.admin.offsets.find(times, committed=committed, timeout_ms=2_000)
-    if answers and all(isinstance(one, KafkaError) for one in answers.values()):
-        raise next(one for one in answers.values() if isinstance(one, KafkaError))
-    return {one: found.offset for one, found in answers.items() if isinstance(found, FoundOffset)}
+    if answers and all(isinstance(answer, KafkaError) for answer in answers.values()):
+        raise next(answer for answer in answers.values() if isinstance(answer, KafkaError))
+    return {partition: answer.offset for partition, answer in answers.items() if isinstance(answer, FoundOffset)}
 
 
 @asynccontextmanager
@@ -185,7 +198,7 @@ async def opened_consumer(call: Call, *, is_committed: bool) -> AsyncIterator[Co
 
 @dataclass(slots=True)
 class Scan:
-    """One pass over a range. `run` gives messages that match; the fields tell how far it has come."""
+    """A pass over a range. `run` yields the messages that match; the fields hold the progress."""
 
     request: ScanRequest
     range: ScanRange
@@ -195,16 +208,18 @@ class Scan:
     is_complete: bool = True
 
     async def run(self, consumer: Consumer, *, deadline: float) -> AsyncIterator[dict[str, Any] | None]:
-        """Messages; None now and then, so that the caller can tell the progress."""
+        """Yields messages, and None now and then, so that the caller can report the progress."""
         self.next = dict(self.range.begins)
-        open_ones = {one for one, begin in self.range.begins.items() if begin < self.range.ends[one]}
-        if not open_ones:
+        open_partitions = {
+            partition for partition, begin in self.range.begins.items() if begin < self.range.ends[partition]
+        }
+        if not open_partitions:
             return
-        await consumer.assign(sorted(open_ones))
-        for one in open_ones:
-            consumer.seek(one, self.range.begins[one])
+        await consumer.assign(sorted(open_partitions))
+        for partition in open_partitions:
+            consumer.seek(partition, self.range.begins[partition])
         loop = asyncio.get_running_loop()
-        while open_ones:
+        while open_partitions:
             left = deadline - loop.time()
             if left <= 0:
                 self.is_complete = False
@@ -212,26 +227,33 @@ class Scan:
             records = await consumer.poll(int(min(left, 0.5) * 1000) + 1)
             slice_end = loop.time() + SLICE_SECONDS
             for record in records:
-                one = TopicPartition(record.topic, record.partition)
-                if one not in open_ones:
+                partition = TopicPartition(record.topic, record.partition)
+                if partition not in open_partitions:
                     continue
-                if record.offset < self.range.ends[one]:
+                if record.offset < self.range.ends[partition]:
                     message = await self._matching(record)
                     if message is not None:
                         yield message
                         if self.matched >= self.request.limit and self.request.start not in ("latest", "before"):
                             self.is_complete = False
                             return
-                if loop.time() > slice_end:
+                now = loop.time()
+                if now >= deadline:
+                    # A record can take long: a registry may not answer, or the filter is expensive.
+                    self.is_complete = False
+                    return
+                if now > slice_end:
                     yield None
                     await asyncio.sleep(0)
                     slice_end = loop.time() + SLICE_SECONDS
-            for one in list(open_ones):
+            for partition in list(open_partitions):
                 # Markers of transactions and compacted records have offsets, too.
-                self.next[one] = max(self.next[one], min(consumer.position(one), self.range.ends[one]))
-                if consumer.position(one) >= self.range.ends[one]:
-                    open_ones.discard(one)
-                    consumer.pause(one)
+                self.next[partition] = max(
+                    self.next[partition], min(consumer.position(partition), self.range.ends[partition])
+                )
+                if consumer.position(partition) >= self.range.ends[partition]:
+                    open_partitions.discard(partition)
+                    consumer.pause(partition)
             yield None
 
     async def _matching(self, record: ConsumedRecord) -> dict[str, Any] | None:

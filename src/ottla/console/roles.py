@@ -1,4 +1,4 @@
-"""What users of the console may do with it. The cluster's own rights decide in addition.
+"""The rights of users in the console. The cluster's own rights decide in addition.
 
 A file of roles is JSON:
 
@@ -30,7 +30,7 @@ class Role:
     can_write: bool = False
     # Connectors and schemas, which the console changes with its own credentials.
     can_change_services: bool = True
-    # What is hidden of records.
+    # Rules that hide content of records.
     masks: tuple[MaskRule, ...] = ()
 
 
@@ -40,13 +40,13 @@ READER = Role(name="reader")
 
 
 class Roles:
-    """Roles in the order of the file, each with its principals."""
+    """Roles in the order of the file, with their principals."""
 
     def __init__(self, entries: Iterable[tuple[Role, frozenset[str]]] = ()) -> None:
         self._entries = list(entries)
 
     def of(self, principals: Iterable[str]) -> Role | None:
-        """The role of a user with these principals; None if no role names one of them."""
+        """The role of a user with these principals; None if no role names any of them."""
         own = set(principals)
         for role, members in self._entries:
             if own & members or "User:*" in members:
@@ -77,7 +77,9 @@ def _entry(entry: Any) -> tuple[Role, frozenset[str]]:
             f"Role {name} has the unknown field {min(unknown)!r}; fields are {', '.join(sorted(_FIELDS))}."
         )
     principals = entry.get("principals", [])
-    if not isinstance(principals, list) or any(not isinstance(one, str) or ":" not in one for one in principals):
+    if not isinstance(principals, list) or any(
+        not isinstance(principal, str) or ":" not in principal for principal in principals
+    ):
         raise ValueError(f"'principals' of role {name} must be a list like [\"User:alice\"].")
     for field in ("read", "messages", "write"):
         if not isinstance(entry.get(field, True), bool):

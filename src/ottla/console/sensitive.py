@@ -1,4 +1,4 @@
-"""Settings whose values are secrets: plans, commands, logs and pages do not tell them."""
+"""Settings whose values are secrets: plans, commands, logs and pages do not show them."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ import re
 from ottla.client.admin.configs import ConfigEntry, ConfigResource, ResourceType
 from ottla.model.config.effective import is_secret_of_broker
 
-__all__ = ["HIDDEN", "TOLD", "is_secret_of_connector", "is_secret_setting"]
+__all__ = ["ELIDED", "HIDDEN", "is_secret_of_connector", "is_secret_setting"]
 
-# In answers, and in commands.
+# Placeholders for secrets: in answers, and in commands.
 HIDDEN = "[hidden]"
-TOLD = "..."
-# What Kafka keeps as a password, and what plug-ins call one. Many keys of brokers are about passwords and are none.
+ELIDED = "..."
+# Settings that Kafka keeps as passwords, and names of passwords in plug-ins. Many broker settings are about passwords
+# without being secret.
 _SETTING = re.compile(
     r"(password|passwd|passphrase|secret|secret\.key|token|api\.?key|access\.?key|private\.key|credentials?|"
     r"sasl\.jaas\.config|ssl\.keystore\.key|ssl\.keystore\.certificate\.chain|ssl\.truststore\.certificates|"
     r"auth\.user\.info)$",
     re.IGNORECASE,
 )
-# Connectors are of anybody: one key too many is better than one too few.
+# Connectors come from many authors: hiding a harmless key is better than showing a secret.
 _CONNECTOR_KEY = re.compile(
     r"passw|passphrase|secret|token|credential|api[._-]?key|access[._-]?key|account[._-]?key|private|jaas|user\.info|"
     r"authorization|keystore\.key$|certificate\.chain$|truststore\.certificates$",
@@ -31,12 +32,12 @@ _REFERENCE = re.compile(r"\$\{[^}]*\}")
 
 
 def is_secret_setting(resource: ConfigResource, name: str, entry: ConfigEntry | None) -> bool:
-    """`entry` is what the cluster tells of the setting; it tells nothing of one that was never set."""
+    """`entry` is the cluster's description of the setting; None for a setting that was never set."""
     if _SETTING.search(name) is not None:
         return True
     if entry is not None:
         return entry.is_sensitive
-    # A key that nobody knows may be a secret of a plug-in.
+    # An unknown key may be a secret of a plug-in.
     return resource.type is ResourceType.BROKER and is_secret_of_broker(name)
 
 

@@ -102,7 +102,7 @@ class ConsoleServer:
         self.port = 0
 
     async def start(self) -> None:
-        """Takes the port. Raises OSError."""
+        """Binds the port. Raises OSError."""
         app = web.Application(middlewares=[self._around], client_max_size=BODY_BYTES_MAX)
         for route in ROUTES:
             app.router.add_route(route.method, route.path, self._handler(route))
@@ -136,9 +136,9 @@ class ConsoleServer:
         return answer
 
     def _check_host(self, request: web.Request) -> None:
-        """A page of another site may let its own name point to this machine; its requests carry that name.
+        """Refuses requests of a page whose own name points to this machine (DNS rebinding): they carry that name.
 
-        Where users log in, such a page has no cookie of theirs. A page cannot make an address its own name.
+        If users log in, the page of another site has no cookie of them. A page cannot have an address as its own name.
         """
         name = urlsplit(f"//{request.host}").hostname or ""
         if self._settings.needs_login and not is_loopback(self._settings.host):
@@ -163,10 +163,10 @@ class ConsoleServer:
             body = await _body(request) if is_change else {}
             call = Call(request=request, account=account, services=services, body=body)
             with nullcontext() if is_change else _patience(route, account):
-                found = await route.handler(call)
-            if isinstance(found, Change):
-                return json_answer(await _applied(call, found))
-            return found if isinstance(found, web.StreamResponse) else json_answer(found)
+                answer = await route.handler(call)
+            if isinstance(answer, Change):
+                return json_answer(await _applied(call, answer))
+            return answer if isinstance(answer, web.StreamResponse) else json_answer(answer)
 
         return handle
 
@@ -186,7 +186,7 @@ class ConsoleServer:
 
 
 def _patience(route: Route, account: Account) -> AbstractContextManager[None]:
-    """Calls of the cluster end sooner than those of a change."""
+    """The time limit for calls of the cluster, which is shorter than for a change."""
     if route.patience_ms is None:
         return nullcontext()
     return calls_within(min(route.patience_ms, account.first_settings.api_timeout_ms))
@@ -229,7 +229,7 @@ async def _body(request: web.Request) -> dict[str, Any]:
     if not text.strip():
         return {}
     if request.content_type != "application/json":
-        # A form of another site can send only other content types without asking first.
+        # Without a preflight request, a form of another site can send only other content types.
         raise ApiError(415, "INVALID_REQUEST", "The body must have the content type application/json.")
     try:
         value = json.loads(text)
@@ -244,9 +244,9 @@ async def _applied(call: Call, change: Change) -> dict[str, Any]:
     if call.body.get("dry_run"):
         if change.validate is not None:
             await change.validate()
-        return change.told()
+        return change.as_json()
     outcome = "failed"
-    # A browser that goes away does not stop a change halfway.
+    # A browser that disconnects does not stop a change halfway.
     work = asyncio.ensure_future(_finished(change))
     try:
         result = await asyncio.shield(work)
@@ -259,7 +259,7 @@ async def _applied(call: Call, change: Change) -> dict[str, Any]:
             "command": (change.logged or change.command)[:LOGGED_MAX],
         }
         change_logger.info("%s", json.dumps({**entry, "outcome": outcome}, ensure_ascii=False))
-    return {**change.told(), "result": result}
+    return {**change.as_json(), "result": result}
 
 
 async def _finished(change: Change) -> Any:
@@ -271,7 +271,7 @@ async def _no_such_call(request: web.Request) -> web.StreamResponse:
 
 
 async def _static(request: web.Request) -> web.StreamResponse:
-    """A file, or the page: the pages find their way by the path themselves. A topic may look like a file, `a.js`."""
+    """A file, or the page, which reads the path itself. The name of a topic may look like a file, `a.js`."""
     path = (STATIC / request.match_info["path"]).resolve()
     if path.is_relative_to(STATIC) and _is_file(path):
         return web.FileResponse(path, headers={"Cache-Control": "no-cache"})
@@ -288,7 +288,7 @@ def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
     except (OSError, ValueError):
-        # A name that no file can have, for its length or its characters.
+        # No file can have this name, because of its length or its characters.
         return False
 
 

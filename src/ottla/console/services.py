@@ -1,4 +1,4 @@
-"""What all requests share."""
+"""Services that all requests share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ottla.console.upstream import Upstream
 __all__ = ["Services"]
 
 ANONYMOUS = "User:ANONYMOUS"
-# Together, and of one user.
+# Limits for all users together, and per user.
 SCANS_MAX, SCANS_EACH_MAX = 64, 16
 STREAMS_MAX, STREAMS_EACH_MAX = 1_000, 100
 
@@ -39,7 +39,7 @@ class Services:
         self.registry = None if registry is None else Upstream("Schema Registry", registry)
         self.connect = None if connect is None else Upstream("Connect worker", connect)
         self.oidc = None if settings.oidc is None else OidcLogin(settings.oidc)
-        # The console's own account: that of every user where nobody has to log in.
+        # The console's own account. All users share it if the console needs no login.
         self.own = Account.open(
             ANONYMOUS, settings.client, settings.roles.of([ANONYMOUS]) or OPERATOR, self.metrics, is_own=False
         )
@@ -51,8 +51,8 @@ class Services:
 
     def account_of(self, request: web.Request) -> Account | None:
         """The account of a request; None if the user has to log in first."""
-        found = self.sessions.account_of(self.sessions.id_of(request))
-        return found if found is not None or self.needs_login else self.own
+        account = self.sessions.account_of(self.sessions.id_of(request))
+        return account if account is not None or self.needs_login else self.own
 
     async def close(self) -> None:
         await self.balance.close()

@@ -1,7 +1,7 @@
 """Sessions of browsers: a cookie, the account that was logged in, and the token against forged requests.
 
-The token is an HMAC of the session id, so nothing is kept for a browser that is not logged in. A login gets a new
-session id: an id that someone else has planted in a browser stays worthless. Open streams end with their session.
+The token is an HMAC of the session id, so the server keeps nothing for a browser that is not logged in. A login gets a
+new session id, so that an id that an attacker planted in the browser is worthless. Open streams end with their session.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["SECONDS_MAX", "SessionEnded", "Sessions"]
 IDLE_SECONDS_MAX = 8 * 3600.0
 SECONDS_MAX = 12 * 3600.0
 SESSIONS_MAX = 10_000
-# Of one user, so that nobody can end the sessions of others by many logins.
+# Sessions of a user. Without this limit, a user could end the sessions of other users by many logins.
 SESSIONS_OF_USER_MAX = 100
 _ID_BYTES = 32
 
@@ -40,7 +40,7 @@ class SessionEnded(ApiError):
 class _Entry(NamedTuple):
     account: Account
     used_at: float
-    # The latest end, however much the session is used.
+    # The session ends at this time at the latest, even if it is in use.
     ends_at: float
 
     @property
@@ -61,7 +61,7 @@ class Sessions:
         self._clock = clock
         self._key = secrets.token_bytes(32)
         self._entries: dict[str, _Entry] = {}
-        # The open streams of sessions: a stream ends when its timeout is over.
+        # Session id -> the timeouts of its open streams. A stream ends when its timeout expires.
         self._streams: dict[str, set[asyncio.Timeout]] = {}
 
     def id_of(self, request: web.Request) -> str | None:
@@ -83,13 +83,13 @@ class Sessions:
         return secrets.token_urlsafe(_ID_BYTES)
 
     def begin(self, account: Account, *, seconds_max: float = SECONDS_MAX) -> str:
-        """A new session of an account. If there are too many, the least recently used one ends, of the user first."""
+        """Begins a session. At the limit of the user, or of all users, the least recently used session there ends."""
         now = self._clock()
-        for one in [one for one, entry in self._entries.items() if now >= entry.expires_at]:
-            self.end(one)
-        own = [one for one, entry in self._entries.items() if entry.account.user == account.user]
-        if len(own) >= SESSIONS_OF_USER_MAX:
-            self._end_oldest(own)
+        for expired_id in [known_id for known_id, entry in self._entries.items() if now >= entry.expires_at]:
+            self.end(expired_id)
+        own_ids = [known_id for known_id, entry in self._entries.items() if entry.account.user == account.user]
+        if len(own_ids) >= SESSIONS_OF_USER_MAX:
+            self._end_oldest(own_ids)
         elif len(self._entries) >= SESSIONS_MAX:
             self._end_oldest(self._entries)
         session_id = self.new_id()
@@ -105,11 +105,11 @@ class Sessions:
         self._reschedule(self._streams.pop(session_id or "", set()), self._clock())
 
     def _end_oldest(self, session_ids: Iterable[str]) -> None:
-        self.end(min(session_ids, key=lambda one: self._entries[one].used_at))
+        self.end(min(session_ids, key=lambda session_id: self._entries[session_id].used_at))
 
     @asynccontextmanager
     async def stream(self, session_id: str | None) -> AsyncIterator[None]:
-        """A stream that ends with its session: then SessionEnded is raised."""
+        """A stream that ends with its session. Raises SessionEnded then."""
         entry = self._entries.get(session_id or "")
         if session_id is None or entry is None:
             raise SessionEnded
@@ -130,7 +130,7 @@ class Sessions:
 
     def _reschedule(self, streams: set[asyncio.Timeout], moment: float) -> None:
         for stream in streams:
-            # A stream that is ending already cannot be changed.
+            # The timeout of a stream that is ending already cannot be rescheduled.
             if not stream.expired():
                 stream.reschedule(self._loop_time(moment))
 
@@ -156,7 +156,7 @@ class Sessions:
     def put_ticket(
         self, answer: web.StreamResponse, request: web.Request, ticket: str, *, path: str, seconds: float
     ) -> None:
-        """A login that has begun, for the pages of the login alone."""
+        """Sets the cookie of a login that has begun. The browser sends it to the pages of the login only."""
         answer.set_cookie(
             f"{self._cookie}_login",
             ticket,

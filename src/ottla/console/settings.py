@@ -1,4 +1,4 @@
-"""What a console is told at its start."""
+"""The settings of a console, from its start."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ __all__ = ["ConsoleSettings"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleSettings:
-    # The connection of the console itself. With logins it serves users that the cluster cannot know.
+    # The console's own connection. With logins, it also serves users that the cluster does not know.
     client: ClientSettings
     host: str = "127.0.0.1"
     port: int = 8080
-    # Names by which browsers may reach the console, beside those of `host`.
+    # Names by which browsers may reach the console, in addition to those of `host`.
     names: frozenset[str] = field(default_factory=frozenset)
-    # The address that browsers use, where it is not the one that the console listens on.
+    # The address that browsers use, if it differs from the address that the console listens on.
     public_url: str | None = None
-    # Proxies whose X-Forwarded-For and X-Forwarded-Proto are believed.
+    # Proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted.
     trusted_proxies: tuple[Network, ...] = ()
     registry_url: str | None = None
     connect_url: str | None = None

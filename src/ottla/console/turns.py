@@ -1,4 +1,4 @@
-"""A bound on what takes long: scans of topics, tails, and open streams. One owner cannot take all turns."""
+"""A bound on long requests: scans of topics, tails, and open streams. An owner cannot take all turns."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["Turns"]
 
 
 class Turns:
-    """At most `most` at a time, and `most_each` of an owner; further ones are refused, because a person would wait."""
+    """At most `most` requests at a time, and `most_each` of an owner. More are refused, because a person would wait."""
 
-    def __init__(self, what: str, most: int, *, most_each: int) -> None:
-        self._what = what
+    def __init__(self, activity: str, most: int, *, most_each: int) -> None:
+        self._activity = activity
         self._most = most
         self._most_each = most_each
         self._counts: dict[str, int] = {}
@@ -27,9 +27,11 @@ class Turns:
     async def turn(self, owner: str) -> AsyncIterator[None]:
         own = self._counts.get(owner, 0)
         if own >= self._most_each:
-            raise ApiError(429, "TOO_MANY", f"{own} {self._what} of yours run already.", "Close a page, or try again.")
+            raise ApiError(
+                429, "TOO_MANY", f"{own} {self._activity} of yours run already.", "Close a page, or try again."
+            )
         if self.count >= self._most:
-            raise ApiError(429, "TOO_MANY", f"{self._most} {self._what} run already.", "Try again later.")
+            raise ApiError(429, "TOO_MANY", f"{self._most} {self._activity} run already.", "Try again later.")
         self._counts[owner] = own + 1
         try:
             yield

@@ -21,7 +21,7 @@ ANSWER_BYTES_MAX = 32 * 1024 * 1024
 
 
 class Upstream:
-    """One REST service. The address comes from the command line, never from a request."""
+    """A REST service. The address comes from the command line, never from a request."""
 
     def __init__(self, name: str, url: str) -> None:
         self.name = name
@@ -70,12 +70,12 @@ class Upstream:
             await self._session.close()
 
     def _refused(self, status: int, content: bytes) -> ApiError:
-        told = _parsed(content)
-        message = told.get("message") if isinstance(told, dict) else None
-        code = told.get("error_code") if isinstance(told, dict) else None
-        kept = status if status in (400, 404, 409, 422) else 502
+        body = _parsed(content)
+        message = body.get("message") if isinstance(body, dict) else None
+        code = body.get("error_code") if isinstance(body, dict) else None
+        shown_status = status if status in (400, 404, 409, 422) else 502
         return ApiError(
-            kept,
+            shown_status,
             "NOT_FOUND" if status == 404 else "UPSTREAM",
             str(message or f"The {self.name} answered with HTTP {status}."),
             None if code is None else f"Code {code} of the {self.name}.",

@@ -1,8 +1,8 @@
-"""What the console knows of the cluster for a moment: metadata and sizes, read when a page needs them.
+"""A short-lived cache of the cluster: metadata and sizes, read when a page needs them.
 
 A value is served from memory while it is fresh. A value that is stale but usable is served as well, while a new one is
 read in the background, so that no page of a large cluster waits for the whole of its metadata. A change through the
-console drops what it may have changed.
+console drops the values that it may have changed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# Of each request. A cluster that does not answer is told soon.
+# Of every request, so that a page soon shows that the cluster does not answer.
 READ_TIMEOUT_MS = 8_000
 METADATA_FRESH_SECONDS = 1.0
 METADATA_USABLE_SECONDS = 30.0
@@ -41,15 +41,15 @@ SIZES_FRESH_SECONDS = 10.0
 SIZES_USABLE_SECONDS = 120.0
 GROUPS_FRESH_SECONDS = 1.0
 GROUPS_USABLE_SECONDS = 30.0
-# Reads of one kind take at most one part in so many of the time.
+# Reads of a value take at most 1/COST_FACTOR of the time.
 COST_FACTOR = 20.0
 FEATURES_FRESH_SECONDS = 30.0
 FEATURES_USABLE_SECONDS = 3600.0
-# A value may be older than it took to read, by this factor.
+# A stale value is usable until its age is the duration of its read times this factor.
 STALE_FACTOR = 100.0
 WATCH_SECONDS = 60.0
 WATCHED_MAX = 50
-# From so many partitions on, work on all of them does not run on the loop of the console.
+# With this many partitions or more, work on all of them does not run on the loop of the console.
 LARGE_PARTITIONS = 2_000
 # How long the session of a browser waits for the state.
 STATE_SECONDS_MAX = 0.1
@@ -58,7 +58,7 @@ FIGURES_SECONDS_MAX = 2.0
 
 
 async def or_none(work: Awaitable[T], seconds: float = FIGURES_SECONDS_MAX) -> T | None:
-    """The result, or None after a failure: a page does without a figure that a lost node keeps back."""
+    """The result, or None after a failure: a page is shown without a figure that a lost node does not send."""
     try:
         async with asyncio.timeout(seconds):
             return await work
@@ -68,7 +68,7 @@ async def or_none(work: Awaitable[T], seconds: float = FIGURES_SECONDS_MAX) -> T
 
 
 class Cached(Generic[T]):
-    """One value, read by at most one task at a time."""
+    """A value that at most one task reads at a time."""
 
     def __init__(
         self,
@@ -84,19 +84,19 @@ class Cached(Generic[T]):
         self._usable_seconds = usable_seconds
         self._value: T | None = None
         self._read_at = float("-inf")
-        # How long the last read took: what costs much is read less often.
+        # The duration of the last read. An expensive value is read less often.
         self._cost_seconds = 0.0
         self._reading: asyncio.Task[T] | None = None
 
     async def get(self, *, cost_factor: float = COST_FACTOR) -> T:
-        """The value; waits only if there is none to use. Reading takes one part of `cost_factor` of the time."""
+        """The value; waits only if no value is usable. Reads take at most 1/`cost_factor` of the time."""
         age = asyncio.get_running_loop().time() - self._read_at
         if self._value is not None and age < max(self._fresh_seconds, cost_factor * self._cost_seconds):
             return self._value
         if self._reading is None:
             self._reading = asyncio.ensure_future(self._refresh())
             self._reading.add_done_callback(self._on_read)
-        # What is read quickly is worth waiting for; what is not is shown as it was.
+        # A quick read is worth waiting for; during a slow read the last value is shown.
         if self._value is not None and age < min(self._usable_seconds, STALE_FACTOR * self._cost_seconds):
             return self._value
         return await asyncio.shield(self._reading)
@@ -118,7 +118,7 @@ class Cached(Generic[T]):
 
     async def _refresh(self) -> T:
         began = asyncio.get_running_loop().time()
-        # The caller that begins the read may be a stream, which has time; other callers wait for the same read.
+        # The caller that begins the read may be a stream without a deadline; other callers wait for the same read.
         with calls_within(self._timeout_ms):
             value = await self._read()
         if self._reading is asyncio.current_task():
@@ -134,7 +134,7 @@ class Cached(Generic[T]):
 
 
 class ClusterView:
-    """What one account may see of the cluster."""
+    """The cluster as an account may see it."""
 
     def __init__(self, admin: AdminClient) -> None:
         self._admin = admin
@@ -165,7 +165,7 @@ class ClusterView:
             timeout_ms=timeout_ms,
         )
         self.lags = LagHistory()
-        # Groups that somebody looks at, and until when the live figures follow them.
+        # Groups that a page shows -> the time until which the live figures follow them.
         self._watched: dict[str, float] = {}
         self.groups = Cached(
             self._read_groups,
@@ -180,7 +180,7 @@ class ClusterView:
 
     @property
     def settings(self) -> ClientSettings:
-        """For a new client: it begins with the brokers that are known now. Those that were told first may be lost."""
+        """For a new client: it begins with the brokers that are known now. The configured brokers may be lost."""
         first, state = self._admin.connections.settings, self.state.value
         if state is None:
             return first
@@ -188,7 +188,7 @@ class ClusterView:
         return replace(first, bootstrap_servers=tuple(dict.fromkeys([*known, *first.bootstrap_servers])))
 
     async def run(self, work: Callable[[AdminClient], Awaitable[T]], settings: ClientSettings | None = None) -> T:
-        """Work on all partitions; in a large cluster on a thread of its own. With settings it gets its own client."""
+        """Runs work on all partitions; in a large cluster on its own thread. With settings it gets its own client."""
         state = self.state.value
         if state is not None and len(state.led) >= LARGE_PARTITIONS:
             return await self._aside.run(settings or self.settings, work)
@@ -207,7 +207,7 @@ class ClusterView:
         return list(self._watched)[-WATCHED_MAX:]
 
     async def controller_id(self) -> int:
-        """The active controller. Metadata names any broker, so it counts only where the quorum cannot be asked."""
+        """The active controller. Metadata names any broker, so it counts only if the quorum cannot be read."""
         leader = await or_none(self._active_controller.get())
         return (await self.state.get()).controller_id if leader is None or leader < 0 else leader
 
@@ -220,26 +220,28 @@ class ClusterView:
         """The sizes of the leaders' logs; partitions whose leader does not answer are missing."""
         state = await self.state.get()
         by_leader: dict[int, list[TopicPartition]] = {}
-        for one in partitions:
-            info = state.topics.get(one.topic)
+        for partition in partitions:
+            info = state.topics.get(partition.topic)
             leader = (
-                -1 if info is None or one.partition not in info.partitions else info.partitions[one.partition].leader
+                -1
+                if info is None or partition.partition not in info.partitions
+                else info.partitions[partition.partition].leader
             )
             if leader in state.brokers:
-                by_leader.setdefault(leader, []).append(one)
+                by_leader.setdefault(leader, []).append(partition)
 
-        async def ask(leader: int, some: list[TopicPartition]) -> dict[TopicPartition, int]:
-            answer = await or_none(self._admin.partitions.log_directories([leader], partitions=some))
+        async def ask(leader: int, led: list[TopicPartition]) -> dict[TopicPartition, int]:
+            answer = await or_none(self._admin.partitions.log_directories([leader], partitions=led))
             return {} if answer is None else leader_sizes(answer)
 
-        found: dict[TopicPartition, int] = {}
-        for sizes in await asyncio.gather(*[ask(leader, some) for leader, some in by_leader.items()]):
-            found |= sizes
-        return found
+        sizes: dict[TopicPartition, int] = {}
+        for sizes_of_leader in await asyncio.gather(*[ask(leader, led) for leader, led in by_leader.items()]):
+            sizes |= sizes_of_leader
+        return sizes
 
     async def _read_state(self) -> ClusterState:
         state = await self.run(read_state)
-        # The client of this loop sends requests to the leaders that are known now, whichever client was told.
+        # The client of this loop sends requests to the current leaders, even if another client has read the state.
         self._admin.connections.metadata.adopt(state.brokers, state.topics)
         return state
 
@@ -251,7 +253,11 @@ class ClusterView:
             return None if answer is None else answer[broker]
 
         answers = await asyncio.gather(*map(ask, state.brokers))
-        return {broker: found for broker, found in zip(state.brokers, answers, strict=True) if found is not None}
+        return {
+            broker: directories
+            for broker, directories in zip(state.brokers, answers, strict=True)
+            if directories is not None
+        }
 
     async def _read_features(self) -> dict[str, bool | None]:
         # Only one feature needs the whole state, which takes long to read in a large cluster.

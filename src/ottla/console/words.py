@@ -25,8 +25,12 @@ def setting_json(entry: ConfigEntry) -> dict[str, Any]:
         "is_read_only": entry.is_read_only,
         "documentation": entry.documentation,
         "synonyms": [
-            {"name": one.name, "value": None if entry.is_sensitive else one.value, "source": one.source.name}
-            for one in entry.synonyms
+            {
+                "name": synonym.name,
+                "value": None if entry.is_sensitive else synonym.value,
+                "source": synonym.source.name,
+            }
+            for synonym in entry.synonyms
         ],
     }
 
@@ -43,19 +47,23 @@ def partitions_of_body(value: object) -> list[TopicPartition]:
     """`[{"topic": "orders", "partition": 0}]`. Raises ApiError 400."""
     if not isinstance(value, list):
         raise invalid('Partitions must be a list like [{"topic": "orders", "partition": 0}].')
-    found = []
-    for one in value:
-        if not isinstance(one, dict) or not isinstance(one.get("topic"), str) or type(one.get("partition")) is not int:
+    partitions = []
+    for partition in value:
+        if (
+            not isinstance(partition, dict)
+            or not isinstance(partition.get("topic"), str)
+            or type(partition.get("partition")) is not int
+        ):
             raise invalid('A partition must look like {"topic": "orders", "partition": 0}.')
-        found.append(TopicPartition(one["topic"], one["partition"]))
-    return found
+        partitions.append(TopicPartition(partition["topic"], partition["partition"]))
+    return partitions
 
 
 def raise_first(answers: Iterable[object]) -> None:
     """Raises the first error of answers about many objects."""
-    for one in answers:
-        if isinstance(one, KafkaError):
-            raise one
+    for answer in answers:
+        if isinstance(answer, KafkaError):
+            raise answer
 
 
 def count_of(number: int, noun: str) -> str:

@@ -1,6 +1,6 @@
 """One Chromium of the operating system for all tests; a page that reports an error fails its test.
 
-With `CONSOLE_PICTURES=DIRECTORY` the last sight of every page is kept there.
+With `CONSOLE_PICTURES=DIRECTORY` a picture of the final state of every page is saved there.
 """
 
 from __future__ import annotations
@@ -59,5 +59,5 @@ def open_page(chromium: Any, console: ConsoleProcess, request: pytest.FixtureReq
 
 
 def is_fault(line: Any) -> bool:
-    """A request that the server refused is no fault of the page, as long as the page says so."""
+    """A request that the server refused is not a fault of the page if the page shows the refusal."""
     return line.type == "error" and not line.text.startswith("Failed to load resource")

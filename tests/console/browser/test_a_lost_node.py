@@ -37,7 +37,7 @@ def cluster() -> Iterator[ottla.testing.Cluster]:
 
 @pytest.fixture(scope="module")
 def console(cluster: ottla.testing.Cluster) -> Iterator[ConsoleProcess]:
-    """A console that was told one node alone."""
+    """A console with a single node as bootstrap server."""
     with console_process(cluster.node(1).address, "--timeout", "5000") as running:
         yield running
 
@@ -94,7 +94,7 @@ def test_pages_go_on_without_the_node_that_the_console_was_told(
     go(page, "/brokers", "Brokers")
     page.wait_for_selector("tr:has-text('down')")
     cluster.node(1).start()
-    # Nobody loads a page again: they follow.
+    # No page is reloaded: the pages update by themselves.
     overview.wait_for_selector(".pulse.good")
     page.wait_for_function("() => !document.querySelector('main tbody').innerText.includes('down')")
     settle(overview)
@@ -142,16 +142,16 @@ def test_a_shortage_of_brokers_is_told_until_the_node_is_back(
     balance.wait_for_selector("li:has-text('Broker 3') .badge.bad")
     balance.click("button:has-text('Balance…')")
     balance.wait_for_selector("dialog[open] [role=alert]:has-text('broker 3 is gone')")
-    told = balance.inner_text("dialog[open] [role=alert]")
-    assert "cannot have 3 replicas" in told
-    assert "only brokers 1 and 2 can take replicas" in told
-    assert "Start broker 3 again" in told
+    message = balance.inner_text("dialog[open] [role=alert]")
+    assert "cannot have 3 replicas" in message
+    assert "only brokers 1 and 2 can take replicas" in message
+    assert "Start broker 3 again" in message
     balance.keyboard.press("Escape")
     assert browser.failure("POST", "/api/balance", {"dry_run": True}) == (409, "NOT_AVAILABLE")
     doctor.click("button:has-text('Examine again')")
     doctor.wait_for_selector(".diagnosis:has-text('Broker 3') .badge.bad")
     cluster.node(3).start()
-    # The overview and the balance page follow by themselves.
+    # The overview and the balance page update by themselves.
     overview.wait_for_selector(".pulse.good")
     balance.wait_for_selector("main .notice.warn", state="detached")
     balance.wait_for_selector("li:has-text('Broker 3') .badge.bad", state="detached")

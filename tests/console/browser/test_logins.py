@@ -87,7 +87,7 @@ def test_a_user_logs_in_and_reads(open_page: OpenPage) -> None:
     page.click("a:has-text('Settings')")
     page.click("o-settings tr.opens")
     page.wait_for_selector("dialog[open]")
-    assert [one.inner_text() for one in page.query_selector_all("dialog footer button")] == ["Close"]
+    assert [button.inner_text() for button in page.query_selector_all("dialog footer button")] == ["Close"]
     page.keyboard.press("Escape")
     page.click("text=Log out")
     page.wait_for_selector("o-login form")

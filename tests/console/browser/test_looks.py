@@ -82,9 +82,9 @@ def test_text_stands_out_from_its_background(open_page: OpenPage, scheme: str) -
     weak = {}
     for path, title in PAGES.items():
         go(page, path, title)
-        found = page.evaluate(WEAK_TEXTS, [CONTRAST, CONTRAST_LARGE])
-        if found:
-            weak[path] = found
+        weak_texts = page.evaluate(WEAK_TEXTS, [CONTRAST, CONTRAST_LARGE])
+        if weak_texts:
+            weak[path] = weak_texts
     assert weak == {}
 
 
@@ -93,9 +93,9 @@ def test_no_page_is_wider_than_a_telephone(open_page: OpenPage) -> None:
     wide = {}
     for path, title in PAGES.items():
         go(page, path, title)
-        found = page.evaluate(WIDE_PARTS)
-        if found or page.evaluate("() => document.querySelector('main').scrollWidth > innerWidth"):
-            wide[path] = found
+        wide_parts = page.evaluate(WIDE_PARTS)
+        if wide_parts or page.evaluate("() => document.querySelector('main').scrollWidth > innerWidth"):
+            wide[path] = wide_parts
     assert wide == {}
 
 

@@ -87,7 +87,7 @@ def confirm(page: Any) -> None:
 
 
 def aside(work: Callable[[Any], Any], argument: Any) -> Any:
-    """Runs in another thread what has an event loop of its own: the one of this thread belongs to the browser."""
+    """Runs work with an event loop of its own in another thread: the loop of this thread belongs to the browser."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(work, argument).result()
 

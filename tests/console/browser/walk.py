@@ -6,7 +6,7 @@ from typing import Any
 
 __all__ = ["PAGES", "go", "press_every_button", "settle"]
 
-# Every page, with the topic `shop.orders` and the group `billing`, and what its heading has.
+# Every page, with the topic `shop.orders` and the group `billing`, and a part of its heading.
 PAGES = {
     "/": "Overview",
     "/brokers": "Brokers",
@@ -53,14 +53,14 @@ _NEXT_FRAME = "() => new Promise(drawn => requestAnimationFrame(() => requestAni
 
 
 def go(page: Any, path: str, title: str) -> None:
-    """To another page as a link does it, without loading the scripts again."""
+    """Opens another page as a link does, without loading the scripts again."""
     page.evaluate("path => { history.pushState(null, '', path); dispatchEvent(new Event('ottla-moved')); }", path)
     page.wait_for_function("title => document.querySelector('main h1')?.textContent.includes(title)", arg=title)
     settle(page)
 
 
 def settle(page: Any) -> None:
-    """Waits until the page shows what it is for. Where it says that it failed, "Try again" is pressed."""
+    """Waits until the page shows its content. If it shows a failure, "Try again" is pressed."""
     from playwright.sync_api import TimeoutError
 
     try:

@@ -1,4 +1,4 @@
-"""A stream that fails says so as its last event, whatever the error is."""
+"""A failed stream ends with an error event, for every kind of error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guessing passwords: slowed down for the one who guesses, and for nobody else."""
+"""Password guessing is slowed down for the guessing client only."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_guesses_of_one_user_are_bounded_until_a_minute_has_passed() -> None:
     failures = FailedLogins(clock)
     statuses = [fail(failures, "alice", "10.0.0.1") for _ in range(FAILURES_OF_USER_MAX + 2)]
     assert statuses == [401] * FAILURES_OF_USER_MAX + [429] * 2
-    # Someone else at the same address may still log in.
+    # Another user at the same address may still log in.
     assert succeed(failures, "bob", "10.0.0.1")
     clock.now += SECONDS
     assert fail(failures, "alice", "10.0.0.1") == 401
@@ -88,13 +88,13 @@ def test_an_attempt_whose_browser_goes_away_counts() -> None:
 
 def test_attempts_at_the_same_time_are_bounded_for_an_address() -> None:
     failures = FailedLogins()
-    open_ones = [failures.attempt("alice", "10.0.0.1") for _ in range(OPEN_OF_ADDRESS_MAX)]
-    for one in open_ones:
-        one.__enter__()
+    open_attempts = [failures.attempt("alice", "10.0.0.1") for _ in range(OPEN_OF_ADDRESS_MAX)]
+    for attempt in open_attempts:
+        attempt.__enter__()
     assert not succeed(failures, "bob", "10.0.0.1")
     assert succeed(failures, "bob", "10.0.0.2")
-    for one in open_ones:
-        one.__exit__(None, None, None)
+    for attempt in open_attempts:
+        attempt.__exit__(None, None, None)
     assert succeed(failures, "bob", "10.0.0.1")
 
 

@@ -1,4 +1,4 @@
-"""What a proxy says of a request counts only if the console trusts the proxy."""
+"""Forwarding headers count only from trusted proxies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def forwarding(*proxies: str, public_url: str | None = None, has_tls: bool = Fal
     ("remote", "told", "client"),
     [
         ("10.0.0.1", "192.0.2.7", "192.0.2.7"),
-        # A client can send the header, too: what stands before the address that the proxy has seen is a claim.
+        # A client can send the header, too: the entries before the address seen by the proxy are unverified.
         ("10.0.0.1", "203.0.113.9, 192.0.2.7", "192.0.2.7"),
         ("10.0.0.1", "192.0.2.7, 10.0.0.2", "192.0.2.7"),
         ("10.0.0.1", "192.0.2.7:50000", "192.0.2.7"),

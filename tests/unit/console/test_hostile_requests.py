@@ -1,4 +1,4 @@
-"""What a request or a record says never makes the console fail."""
+"""No request and no record makes the console fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accounts of users without a password: whose connection they act with, and how long accounts are kept."""
+"""Accounts of users without a password: the connections that they use, and how long accounts are kept."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ OpenedFakes = list[FakeAccount]
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> OpenedFakes:
     """The accounts that were opened."""
-    found: OpenedFakes = []
+    accounts: OpenedFakes = []
 
     def open_fake(user: str, *_: Any, is_own: bool = True) -> FakeAccount:
-        found.append(FakeAccount(user, acts_as_user=is_own))
-        return found[-1]
+        accounts.append(FakeAccount(user, acts_as_user=is_own))
+        return accounts[-1]
 
     monkeypatch.setattr(logins_module, "Account", SimpleNamespace(open=open_fake))
-    return found
+    return accounts
 
 
 def new_logins(answers: Iterable[Exception], sessions: Sessions | None = None) -> tuple[Logins, Tokens]:
@@ -143,7 +143,7 @@ def with_idle_accounts(count: int, sessions: Sessions | None = None) -> Logins:
 
 
 def accounts_of(logins: Logins) -> list[FakeAccount]:
-    return [cast(FakeAccount, one) for one in logins._accounts.values()]
+    return [cast(FakeAccount, account) for account in logins._accounts.values()]
 
 
 def test_logins_at_once_close_each_idle_account_once(opened: OpenedFakes) -> None:
@@ -157,8 +157,8 @@ def test_logins_at_once_close_each_idle_account_once(opened: OpenedFakes) -> Non
 
         await asyncio.gather(*(log_in(f"User:{number}") for number in range(3)))
         await logins.close()
-        assert [one.times_closed for one in idle] == [1] * IDLE_ACCOUNTS_KEPT
-        assert [one.times_closed for one in opened] == [1] * 3
+        assert [account.times_closed for account in idle] == [1] * IDLE_ACCOUNTS_KEPT
+        assert [account.times_closed for account in opened] == [1] * 3
 
     asyncio.run(scenario())
 
@@ -177,7 +177,7 @@ def test_an_account_that_is_taken_while_others_are_closed_stays_open(opened: Ope
         while not idle[-1].times_closed:
             await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert [cast(FakeAccount, one).times_closed for one in sessions.accounts()] == [0, 0]
+        assert [cast(FakeAccount, account).times_closed for account in sessions.accounts()] == [0, 0]
         await logins.close()
 
     asyncio.run(scenario())

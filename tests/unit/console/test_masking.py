@@ -1,4 +1,4 @@
-"""What a role must not see of a record."""
+"""Masking: the parts of a record that a role must not see."""
 
 from __future__ import annotations
 
@@ -115,8 +115,8 @@ def seen(rules: list[dict[str, Any]], **parts: Any) -> dict[str, Any]:
 def test_names_of_headers() -> None:
     rule = {"regex": "[0-9]{4}", "in": ["headers"]}
     message = seen([rule], headers=[("card-4711", b"x"), ("card", b"4711"), ("empty-4711", None), ("a", b"b")])
-    told = [(header["name"], header["value"]["value"]) for header in message["headers"]]
-    assert told == [(f"card-{MASK}", "x"), ("card", MASK), (f"empty-{MASK}", None), ("a", "b")]
+    masked_headers = [(header["name"], header["value"]["value"]) for header in message["headers"]]
+    assert masked_headers == [(f"card-{MASK}", "x"), ("card", MASK), (f"empty-{MASK}", None), ("a", "b")]
     assert message["masked"]
     assert all(set(header) == {"name", "value"} for header in message["headers"])
     assert not seen([rule], headers=[("a", b"b")])["masked"]

@@ -1,4 +1,4 @@
-"""A cluster that does not answer: reads give up soon, and live figures say so."""
+"""A cluster that does not answer: reads time out soon, and live figures report it."""
 
 from __future__ import annotations
 
@@ -86,4 +86,4 @@ def test_a_viewer_may_leave_at_any_moment(recwarn: pytest.WarningsRecorder) -> N
 
     asyncio.run(scenario())
     gc.collect()
-    assert [str(one.message) for one in recwarn if "never awaited" in str(one.message)] == []
+    assert [str(warning.message) for warning in recwarn if "never awaited" in str(warning.message)] == []

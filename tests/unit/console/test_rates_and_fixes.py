@@ -25,7 +25,7 @@ def test_rates_come_from_two_ends() -> None:
     assert rates.total == 100.0
     assert rates.by_topic() == {"a": 100.0}
     assert rates.busiest(5) == [A]
-    # A topic that was made again begins anew.
+    # A recreated topic starts with new rates.
     rates.update(13.0, {A: 0})
     assert rates.total == 0.0
     rates.keep([B])
@@ -114,7 +114,7 @@ def test_advice_without_a_button(advice: str) -> None:
 
 
 def test_the_advice_of_the_doctor_has_these_commands() -> None:
-    """A check that changes its command would lose its button without a word."""
+    """A check with a changed command would silently lose its button."""
     with open(doctor_checks.__file__, encoding="utf-8") as file:
         source = file.read()
     for words in ("elect-leaders", "configs alter", "groups delete", "groups reset-offsets", "transactions abort"):

@@ -32,15 +32,15 @@ def test_secrets_of_brokers(name: str) -> None:
 
 
 def test_every_password_of_a_broker_is_a_secret_and_nothing_else_that_is_known() -> None:
-    told = {name for name in BROKER_KEYS if is_secret_setting(BROKER, name, None)}
-    assert told == {name for name, key in BROKER_KEYS.items() if key.is_sensitive}
+    secret_names = {name for name in BROKER_KEYS if is_secret_setting(BROKER, name, None)}
+    assert secret_names == {name for name, key in BROKER_KEYS.items() if key.is_sensitive}
 
 
 def test_the_name_decides_also_if_the_cluster_says_otherwise() -> None:
-    told = ConfigEntry("my.password", "x", ConfigSource.DYNAMIC_BROKER_CONFIG, False, False, (), None)
-    assert is_secret_setting(BROKER, told.name, told)
+    entry = ConfigEntry("my.password", "x", ConfigSource.DYNAMIC_BROKER_CONFIG, False, False, (), None)
+    assert is_secret_setting(BROKER, entry.name, entry)
     assert is_secret_setting(TOPIC, "my.api.key", None)
-    shown = told._replace(name="my.setting")
+    shown = entry._replace(name="my.setting")
     assert not is_secret_setting(BROKER, shown.name, shown)
 
 

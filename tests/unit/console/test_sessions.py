@@ -54,7 +54,7 @@ def test_a_logout_ends_the_streams_of_the_session_alone() -> None:
     async def scenario() -> None:
         sessions = new_sessions()
         own, other = sessions.begin(ACCOUNT), sessions.begin(ACCOUNT)
-        streams = [await opened_stream(sessions, one) for one in (own, own, other)]
+        streams = [await opened_stream(sessions, session) for session in (own, own, other)]
         sessions.end(own)
         assert await asyncio.gather(*streams[:2]) == ["ended", "ended"]
         assert not streams[2].done()
@@ -140,15 +140,15 @@ def test_nobody_takes_all_turns() -> None:
     async def scenario() -> None:
         turns = Turns("searches", 4, most_each=2)
         held: list[Any] = [turns.turn(owner) for owner in ("alice", "alice", "bob")]
-        for one in held:
-            await one.__aenter__()
+        for turn in held:
+            await turn.__aenter__()
         with pytest.raises(ApiError, match="of yours"):
             await turns.turn("alice").__aenter__()
         async with turns.turn("bob"):
             with pytest.raises(ApiError, match="4 searches run"):
                 await turns.turn("carol").__aenter__()
-        for one in held:
-            await one.__aexit__(None, None, None)
+        for turn in held:
+            await turn.__aexit__(None, None, None)
         assert turns.count == 0
         async with turns.turn("alice"):
             assert turns.count == 1

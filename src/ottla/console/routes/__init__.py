@@ -1,1 +1,1 @@
-"""The handlers of the API, a module for each area. Each exports its `Route`s."""
+"""The handlers of the API, a module for each area. Every module exports its `Route`s."""

@@ -63,12 +63,12 @@ async def _acls(call: Call) -> dict[str, Any]:
     return page_of(shown, len(rows), page)
 
 
-def _named(kind: type[E], value: str, what: str) -> E:
+def _named(kind: type[E], value: str, field: str) -> E:
     try:
         return kind[value.upper()]
     except KeyError:
-        names = ", ".join(one.name for one in kind if one.name not in ("UNKNOWN", "ANY", "MATCH"))
-        raise invalid(f"{what}={value!r}: it is one of {names}.") from None
+        names = ", ".join(member.name for member in kind if member.name not in ("UNKNOWN", "ANY", "MATCH"))
+        raise invalid(f"{field}={value!r}: it is one of {names}.") from None
 
 
 def _acl(call: Call) -> Acl:
@@ -166,43 +166,43 @@ async def _set_user(call: Call) -> Change:
     name, password = call.text("name"), call.text("password")
     mechanism = _mechanism(call.text("mechanism", "SCRAM-SHA-512"))
     iterations = call.whole("iterations", ITERATIONS_MIN)
-    known = mechanism in (await call.admin.credentials.describe()).get(name, {})
+    is_known = mechanism in (await call.admin.credentials.describe()).get(name, {})
 
     async def apply() -> dict[str, Any]:
         await call.admin.credentials.set(name, mechanism, password, iterations=iterations)
         return {"name": name}
 
-    what = f"Changes the password of user {name}" if known else f"Creates user {name}"
+    action = f"Changes the password of user {name}" if is_known else f"Creates user {name}"
     return Change(
-        plan=[f"{what} for {mechanism} with {iterations} iterations."],
-        # The password stays out of histories of shells.
+        plan=[f"{action} for {mechanism} with {iterations} iterations."],
+        # The password stays out of the history of a shell.
         command=command_line(
             "configs",
             "alter",
             options=[("--user", name), ("--set", f"{mechanism}=[iterations={iterations},password=...]")],
         ),
         apply=apply,
-        warnings=["Clients with the old password fail at their next login."] if known else [],
+        warnings=["Clients with the old password fail at their next login."] if is_known else [],
     )
 
 
 async def _remove_user(call: Call) -> Change:
     name = call.part("name")
     known = (await call.admin.credentials.describe()).get(name, {})
-    given = call.body.get("mechanism")
-    wanted = [_mechanism(str(given))] if given else sorted(known)
-    if not known or any(one not in known for one in wanted):
+    requested = call.body.get("mechanism")
+    mechanisms = [_mechanism(str(requested))] if requested else sorted(known)
+    if not known or any(mechanism not in known for mechanism in mechanisms):
         raise ApiError(404, "RESOURCE_NOT_FOUND", f"User {name} has no such credential.")
 
     async def apply() -> dict[str, Any]:
-        for mechanism in wanted:
+        for mechanism in mechanisms:
             raise_first((await call.admin.credentials.alter([CredentialChange(name, mechanism)])).values())
-        return {"removed": [str(one) for one in wanted]}
+        return {"removed": [str(mechanism) for mechanism in mechanisms]}
 
     return Change(
-        plan=[f"Removes the password of user {name} for {one}." for one in wanted],
+        plan=[f"Removes the password of user {name} for {mechanism}." for mechanism in mechanisms],
         command=command_line(
-            "configs", "alter", options=[("--user", name), *[("--unset", str(one)) for one in wanted]]
+            "configs", "alter", options=[("--user", name), *[("--unset", str(mechanism)) for mechanism in mechanisms]]
         ),
         apply=apply,
         warnings=["The user cannot log in any more."],
@@ -212,9 +212,9 @@ async def _remove_user(call: Call) -> Change:
 async def _quotas(call: Call) -> dict[str, Any]:
     page = PageRequest.of(call.query, sort="entity", sortable=("entity",))
     described = await call.admin.quotas.describe()
-    rows = [one for one in described if page.matches(_entity_words(one))]
+    rows = [entity for entity in described if page.matches(_entity_words(entity))]
     shown = page.cut(rows, _entity_words)
-    return page_of([{"entity": dict(one), "quotas": described[one]} for one in shown], len(rows), page)
+    return page_of([{"entity": dict(entity), "quotas": described[entity]} for entity in shown], len(rows), page)
 
 
 def _entity_words(entity: QuotaEntity) -> str:
@@ -222,18 +222,22 @@ def _entity_words(entity: QuotaEntity) -> str:
 
 
 async def _set_quotas(call: Call) -> Change:
-    given = call.body.get("entity")
-    if not isinstance(given, dict) or not given or any(kind not in _QUOTA_OPTIONS for kind in given):
+    entity_fields = call.body.get("entity")
+    if (
+        not isinstance(entity_fields, dict)
+        or not entity_fields
+        or any(kind not in _QUOTA_OPTIONS for kind in entity_fields)
+    ):
         raise invalid(f"The body needs 'entity', an object with {', '.join(_QUOTA_OPTIONS)}.")
     entity: QuotaEntity = tuple(
-        sorted((str(kind), None if name is None else str(name)) for kind, name in given.items())
+        sorted((str(kind), None if name is None else str(name)) for kind, name in entity_fields.items())
     )
-    wanted = call.body.get("set") or {}
-    if not isinstance(wanted, dict) or any(
-        isinstance(one, bool) or not isinstance(one, int | float) for one in wanted.values()
+    quotas = call.body.get("set") or {}
+    if not isinstance(quotas, dict) or any(
+        isinstance(quota, bool) or not isinstance(quota, int | float) for quota in quotas.values()
     ):
         raise invalid("'set' must be an object with numbers as values.")
-    changes: dict[str, float | None] = {**{key: float(value) for key, value in wanted.items()}}
+    changes: dict[str, float | None] = {**{key: float(value) for key, value in quotas.items()}}
     changes |= dict.fromkeys(call.names("unset"), None)
     if not changes:
         raise invalid("The body needs 'set' or 'unset'.")

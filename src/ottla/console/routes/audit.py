@@ -1,4 +1,4 @@
-"""The audit of the cluster: who was allowed or refused what, the newest first."""
+"""The audit of the cluster: allowed and refused operations and logins, the newest first."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ async def _audit(call: Call) -> dict[str, Any]:
         )
     search, limit = _search(call), number_of(call.query, "limit", LIMIT_DEFAULT, least=1, most=LIMIT_MAX)
     partitions = [TopicPartition(AUDIT_TOPIC, number) for number in topic.partitions]
-    found, is_complete = await _read(call, search, partitions)
-    found.sort(key=lambda event: str(event.get("time")), reverse=True)
-    return {"items": [_item(event) for event in found[:limit]], "total": len(found), "is_complete": is_complete}
+    matches, is_complete = await _read(call, search, partitions)
+    matches.sort(key=lambda event: str(event.get("time")), reverse=True)
+    return {"items": [_item(event) for event in matches[:limit]], "total": len(matches), "is_complete": is_complete}
 
 
 def _search(call: Call) -> AuditSearch:
@@ -66,26 +66,26 @@ async def _read(call: Call, search: AuditSearch, partitions: list[TopicPartition
         ]
     )
     begins, ends = {}, {}
-    for one in partitions:
-        begin, end, at = first[one], last[one], by_time[one]
+    for partition in partitions:
+        begin, end, at = first[partition], last[partition], by_time[partition]
         if isinstance(begin, FoundOffset) and isinstance(end, FoundOffset) and isinstance(at, FoundOffset):
             start = end.offset if at.offset < 0 else max(begin.offset, at.offset)
             if start < end.offset:
-                begins[one], ends[one] = start, end.offset
-    found: list[dict[str, Any]] = []
+                begins[partition], ends[partition] = start, end.offset
+    matches: list[dict[str, Any]] = []
     loop = asyncio.get_running_loop()
     deadline = loop.time() + SECONDS_MAX
     async with call.services.scans.turn(call.owner), opened_consumer(call, is_committed=False) as consumer:
         await consumer.assign(sorted(begins))
-        for one, offset in begins.items():
-            consumer.seek(one, offset)
+        for partition, offset in begins.items():
+            consumer.seek(partition, offset)
         left = dict(ends)
         while left and loop.time() < deadline:
             for record in await consumer.poll(500):
-                found += [event for event in events([record.value or b""]) if search.wants(event)]
-            left = {one: end for one, end in left.items() if consumer.position(one) < end}
+                matches += [event for event in events([record.value or b""]) if search.wants(event)]
+            left = {partition: end for partition, end in left.items() if consumer.position(partition) < end}
             await asyncio.sleep(0)
-    return found, not left
+    return matches, not left
 
 
 def _item(event: dict[str, Any]) -> dict[str, Any]:

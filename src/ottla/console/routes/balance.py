@@ -27,7 +27,7 @@ async def _progress(call: Call) -> dict[str, Any]:
 async def _balance(call: Call) -> Change:
     """Cruise Control's goals in their order, executed in steps."""
     drained = call.body.get("drain") or []
-    if not isinstance(drained, list) or any(type(one) is not int for one in drained):
+    if not isinstance(drained, list) or any(type(broker) is not int for broker in drained):
         raise invalid("'drain' must be a list of brokers.")
     throttle, factor = _throttle(call), _factor(call)
     observed = with_brokers(await call.view.run(observe), drained=drained)
@@ -35,7 +35,7 @@ async def _balance(call: Call) -> Change:
     plan = await asyncio.to_thread(make_plan, observed)
     shortages = find_shortages(observed, plan.stranded)
     if plan.is_empty and shortages:
-        raise ApiError(409, "NOT_AVAILABLE", *_told(shortages))
+        raise ApiError(409, "NOT_AVAILABLE", *_message_and_hint(shortages))
     if plan.is_empty:
         raise ApiError(409, "NOTHING_TO_DO", "The cluster is balanced: nothing has to move.")
     steps = await asyncio.to_thread(make_steps, observed, plan.movements)
@@ -51,7 +51,7 @@ async def _balance(call: Call) -> Change:
         "balance",
         "run",
         options=[
-            *[("--drain", one) for one in drained],
+            *[("--drain", broker) for broker in drained],
             ("--throttle", throttle),
             *_guard_options(factor),
             ("--yes", True),
@@ -60,7 +60,7 @@ async def _balance(call: Call) -> Change:
     return await change_of_moves(
         call,
         await call.view.state.get(),
-        {one.partition: list(one.after) for step in steps.steps for one in step.movements},
+        {movement.partition: list(movement.after) for step in steps.steps for movement in step.movements},
         command=command,
         apply=apply,
         warnings=_left_out(shortages, steps),
@@ -69,18 +69,18 @@ async def _balance(call: Call) -> Change:
 
 
 def _throttle(call: Call) -> int | None:
-    given = call.body.get("throttle")
-    if given is not None and (type(given) is not int or given < 1):
+    throttle = call.body.get("throttle")
+    if throttle is not None and (type(throttle) is not int or throttle < 1):
         raise invalid("'throttle' must be a number of bytes per second.")
-    return given
+    return throttle
 
 
 def _factor(call: Call) -> float | None:
-    """How many times longer than before producers may wait; None: they are not watched."""
-    given = call.body.get("latency_factor", LATENCY_FACTOR)
-    if given is not None and (isinstance(given, bool) or not isinstance(given, int | float) or given < 1):
+    """The factor by which producers may wait longer than before; None if they are not watched."""
+    factor = call.body.get("latency_factor", LATENCY_FACTOR)
+    if factor is not None and (isinstance(factor, bool) or not isinstance(factor, int | float) or factor < 1):
         raise invalid("'latency_factor' must be a number from 1 on, or null.")
-    return given
+    return factor
 
 
 def _guard_options(factor: float | None) -> list[tuple[str, object]]:
@@ -92,26 +92,26 @@ def _guard_options(factor: float | None) -> list[tuple[str, object]]:
 def _goals(plan: Plan) -> list[dict[str, Any]]:
     return [
         {
-            "goal": one.goal,
-            "is_hard": one.is_hard,
-            "violations_before": one.violations_before,
-            "violations_after": one.violations_after,
-            "left": list(one.left),
+            "goal": result.goal,
+            "is_hard": result.is_hard,
+            "violations_before": result.violations_before,
+            "violations_after": result.violations_after,
+            "left": list(result.left),
         }
-        for one in plan.goals
+        for result in plan.goals
     ]
 
 
-def _told(shortages: list[Shortage]) -> tuple[str, str]:
-    """All sentences, and what helps against the largest shortage."""
+def _message_and_hint(shortages: list[Shortage]) -> tuple[str, str]:
+    """The sentences of all shortages, and the remedy of the largest."""
     return " ".join(shortage.text for shortage in shortages), shortages[0].remedy
 
 
 def _left_out(shortages: list[Shortage], steps: Steps) -> list[str]:
-    found = []
+    warnings = []
     if steps.postponed:
-        found.append(f"There is no room for {count_of(len(steps.postponed), 'move')}: these replicas stay.")
-    return [*found, *(f"{shortage.text} {shortage.remedy}" for shortage in shortages)]
+        warnings.append(f"There is no room for {count_of(len(steps.postponed), 'move')}: these replicas stay.")
+    return [*warnings, *(f"{shortage.text} {shortage.remedy}" for shortage in shortages)]
 
 
 async def _resume(call: Call) -> Change:
@@ -144,7 +144,7 @@ async def _stop(call: Call) -> Change:
 
     return Change(
         plan=["Takes back the moves that are going on, and stops. The steps before stay; the plan can be resumed."],
-        # On the command line Ctrl-C stops the run, and this takes back what is moving.
+        # On the command line Ctrl-C stops the run, and this command takes back the moves.
         command=command_line("reassign", "cancel", options=[("--reassignment-json-file", "plan.json")]),
         apply=apply,
     )

@@ -32,12 +32,15 @@ async def broker_items(call: Call) -> list[dict[str, Any]]:
     if description is not None:
         nodes = list(description.brokers)
     else:
-        nodes = [ClusterNode(one.node_id, one.host, one.port, one.rack, False) for one in state.brokers.values()]
+        nodes = [
+            ClusterNode(broker.node_id, broker.host, broker.port, broker.rack, False)
+            for broker in state.brokers.values()
+        ]
     leaders, replicas, behind = _counts(state)
-    found = []
+    items = []
     for node in nodes:
         directories = (sizes or {}).get(node.node_id)
-        found.append(
+        items.append(
             {
                 "id": node.node_id,
                 "host": node.host,
@@ -51,7 +54,7 @@ async def broker_items(call: Call) -> list[dict[str, Any]]:
                 "bytes": sum(map(_bytes, directories)) if isinstance(directories, list) else None,
             }
         )
-    return found
+    return items
 
 
 def _counts(state: ClusterState) -> tuple[Counter[int], Counter[int], Counter[int]]:
@@ -59,11 +62,11 @@ def _counts(state: ClusterState) -> tuple[Counter[int], Counter[int], Counter[in
     replicas: Counter[int] = Counter()
     behind: Counter[int] = Counter()
     for info in state.topics.values():
-        for one in info.partitions.values():
-            leaders[one.leader] += 1
-            replicas.update(one.replicas)
-            if len(one.isr) < len(one.replicas):
-                behind.update(set(one.replicas).difference(one.isr))
+        for partition in info.partitions.values():
+            leaders[partition.leader] += 1
+            replicas.update(partition.replicas)
+            if len(partition.isr) < len(partition.replicas):
+                behind.update(set(partition.replicas).difference(partition.isr))
     return leaders, replicas, behind
 
 
@@ -73,28 +76,34 @@ def _bytes(directory: LogDirectory) -> int:
 
 async def _brokers(call: Call) -> dict[str, Any]:
     page = PageRequest.of(call.query, sort="id", sortable=_SORTS)
-    rows = [one for one in await broker_items(call) if page.matches(f"{one['id']} {one['host']} {one['rack'] or ''}")]
-    shown = page.cut(rows, lambda one: (one[page.sort] is not None, one[page.sort], one["id"]))
+    rows = [
+        broker
+        for broker in await broker_items(call)
+        if page.matches(f"{broker['id']} {broker['host']} {broker['rack'] or ''}")
+    ]
+    shown = page.cut(rows, lambda broker: (broker[page.sort] is not None, broker[page.sort], broker["id"]))
     return page_of(shown, len(rows), page)
 
 
 async def _broker(call: Call) -> dict[str, Any]:
-    item = next((one for one in await broker_items(call) if str(one["id"]) == call.part("id")), None)
+    item = next((broker for broker in await broker_items(call) if str(broker["id"]) == call.part("id")), None)
     if item is None:
         raise ApiError(404, "NOT_FOUND", f"There is no broker {call.part('id')}.")
     resource = ConfigResource(ResourceType.BROKER, call.part("id"))
-    # Directories without their replicas, which are many; those were counted a moment ago.
+    # Directories without their replicas, which are many and were counted a moment ago.
     directories, settings = await asyncio.gather(
         or_none(call.admin.partitions.log_directories([item["id"]], partitions=[])),
         or_none(call.admin.configs.describe([resource], synonyms=True, documentation=True)),
     )
-    told = (directories or {}).get(item["id"])
+    directories_of_broker = (directories or {}).get(item["id"])
     counted = (call.view.sizes.value or {}).get(item["id"])
-    known = {one.path: one for one in counted} if isinstance(counted, list) else {}
+    counted_by_path = {directory.path: directory for directory in counted} if isinstance(counted, list) else {}
     entries = (settings or {}).get(resource)
     return {
         **item,
-        "log_dirs": [_directory(one, known.get(one.path)) for one in told] if isinstance(told, list) else None,
+        "log_dirs": [_directory(directory, counted_by_path.get(directory.path)) for directory in directories_of_broker]
+        if isinstance(directories_of_broker, list)
+        else None,
         "settings": settings_json(entries) if isinstance(entries, list) else None,
     }
 
@@ -122,7 +131,9 @@ async def _settings(call: Call) -> Change:
 
 
 async def _unregister(call: Call) -> Change:
-    broker = next((one for one in await broker_items(call) if str(one["id"]) == call.part("id")), None)
+    broker = next(
+        (candidate for candidate in await broker_items(call) if str(candidate["id"]) == call.part("id")), None
+    )
     if broker is None:
         raise ApiError(404, "NOT_FOUND", f"There is no broker {call.part('id')}.")
     if broker["is_alive"]:
@@ -146,13 +157,13 @@ async def _quorum(call: Call) -> dict[str, Any]:
         "leader": quorum.leader_id,
         "epoch": quorum.leader_epoch,
         "high_watermark": quorum.high_watermark,
-        "voters": [_replica(quorum, one) for one in quorum.voters],
-        "observers": [_replica(quorum, one) for one in quorum.observers],
+        "voters": [_replica(quorum, voter) for voter in quorum.voters],
+        "observers": [_replica(quorum, observer) for observer in quorum.observers],
     }
 
 
 def _replica(quorum: Quorum, replica: QuorumReplica) -> dict[str, Any]:
-    leader = next((one for one in quorum.voters if one.node_id == quorum.leader_id), None)
+    leader = next((voter for voter in quorum.voters if voter.node_id == quorum.leader_id), None)
     end = quorum.high_watermark if leader is None else leader.log_end_offset
     return {
         "id": replica.node_id,

@@ -9,7 +9,7 @@ from typing import Any
 from ottla.console.answers import ApiError, PageRequest, invalid, page_of
 from ottla.console.call import Call, Need, Route
 from ottla.console.change import Change, command_line
-from ottla.console.sensitive import HIDDEN, TOLD, is_secret_of_connector
+from ottla.console.sensitive import ELIDED, HIDDEN, is_secret_of_connector
 from ottla.console.upstream import Upstream
 
 __all__ = ["CONNECTOR_ROUTES"]
@@ -23,21 +23,26 @@ def connect_of(call: Call) -> Upstream:
 
 
 async def _all(connect: Upstream) -> dict[str, Any]:
-    found = await connect.ask("GET", "connectors", query={"expand": "status"})
-    return found if isinstance(found, dict) else {}
+    statuses = await connect.ask("GET", "connectors", query={"expand": "status"})
+    return statuses if isinstance(statuses, dict) else {}
 
 
 async def _connectors(call: Call) -> dict[str, Any]:
     connect = connect_of(call)
     page = PageRequest.of(call.query, sortable=("name", "state", "type"))
-    both: dict[str, Any] = await connect.ask("GET", "connectors", query={"expand": "info"})
+    connectors: dict[str, Any] = await connect.ask("GET", "connectors", query={"expand": "info"})
     statuses = await _all(connect)
     items = [
-        _item(name, one.get("info") or {}, statuses.get(name, {}).get("status") or {}) for name, one in both.items()
+        _item(name, connector.get("info") or {}, statuses.get(name, {}).get("status") or {})
+        for name, connector in connectors.items()
     ]
     state = call.query.get("state", "").upper()
-    rows = [one for one in items if page.matches(f"{one['name']} {one['class']}") and state in ("", one["state"])]
-    shown = page.cut(rows, lambda one: (str(one[page.sort]), one["name"]))
+    rows = [
+        connector
+        for connector in items
+        if page.matches(f"{connector['name']} {connector['class']}") and state in ("", connector["state"])
+    ]
+    shown = page.cut(rows, lambda connector: (str(connector[page.sort]), connector["name"]))
     return page_of(shown, len(rows), page)
 
 
@@ -50,7 +55,7 @@ def _item(name: str, info: dict[str, Any], status: dict[str, Any]) -> dict[str, 
         "class": (info.get("config") or {}).get("connector.class", ""),
         "state": connector.get("state", "UNASSIGNED"),
         "tasks": len(tasks),
-        "failed_tasks": sum(1 for one in tasks if one.get("state") == "FAILED"),
+        "failed_tasks": sum(1 for task in tasks if task.get("state") == "FAILED"),
         "worker": connector.get("worker_id"),
     }
 
@@ -73,12 +78,12 @@ async def _connector(call: Call) -> dict[str, Any]:
         "trace": _trace(call, status.get("connector") or {}),
         "task_list": [
             {
-                "id": one.get("id"),
-                "state": one.get("state"),
-                "worker": one.get("worker_id"),
-                "trace": _trace(call, one),
+                "id": task.get("id"),
+                "state": task.get("state"),
+                "worker": task.get("worker_id"),
+                "trace": _trace(call, task),
             }
-            for one in status.get("tasks") or ()
+            for task in status.get("tasks") or ()
         ],
         "topics": ((topics or {}).get(name) or {}).get("topics", []),
         "offsets": offsets,
@@ -97,22 +102,22 @@ def _trace(call: Call, status: Mapping[str, Any]) -> str | None:
 
 async def _offsets(connect: Upstream, name: str) -> list[Any]:
     try:
-        told = await connect.ask("GET", "connectors", name, "offsets", accept=404)
+        answer = await connect.ask("GET", "connectors", name, "offsets", accept=404)
     except ApiError:
-        # Older workers do not know it, and a worker that rebalances refuses.
+        # Older workers do not have this request, and a worker refuses it during a rebalance.
         return []
-    return (told or {}).get("offsets", [])
+    return (answer or {}).get("offsets", [])
 
 
 async def _passwords(connect: Upstream, plugin: str) -> frozenset[str]:
-    """The keys that the connector defines as passwords; nothing if the worker does not tell."""
+    """The keys that the connector defines as passwords; empty if the worker does not list its keys."""
     try:
-        told = await connect.ask("GET", "connector-plugins", plugin, "config") if plugin else []
+        answer = await connect.ask("GET", "connector-plugins", plugin, "config") if plugin else []
     except ApiError:
-        # Workers before Kafka 3.2 do not know the request, and a plug-in may be gone.
+        # Workers before Kafka 3.2 do not have this request, and a plug-in may be gone.
         return frozenset()
-    rows = [one for one in told if isinstance(one, dict)] if isinstance(told, list) else []
-    return frozenset(str(one.get("name")) for one in rows if one.get("type") == "PASSWORD")
+    keys = [key for key in answer if isinstance(key, dict)] if isinstance(answer, list) else []
+    return frozenset(str(key.get("name")) for key in keys if key.get("type") == "PASSWORD")
 
 
 def _state_change(verb: str, method: str, sentence: str) -> Route:
@@ -153,9 +158,10 @@ def _config(call: Call) -> dict[str, str]:
 async def _put(call: Call) -> Change:
     connect, name, config = connect_of(call), call.part("name"), _config(call)
     known = await connect.ask("GET", "connectors", name, "config", accept=404)
-    # What the API has hidden comes back hidden: then the value stays.
-    config = {key: (known or {}).get(key, value) if value == HIDDEN else value for key, value in config.items()}
-    return await _saved(connect, name, config, known)
+    # A value that the API has hidden comes back hidden: the current value stays then.
+    hidden = frozenset(key for key, value in config.items() if value == HIDDEN)
+    config = {key: (known or {}).get(key, value) if key in hidden else value for key, value in config.items()}
+    return await _saved(connect, name, config, known, hidden)
 
 
 async def _create(call: Call) -> Change:
@@ -165,21 +171,30 @@ async def _create(call: Call) -> Change:
     return await _saved(connect, name, config, None)
 
 
-async def _saved(connect: Upstream, name: str, config: dict[str, str], known: dict[str, str] | None) -> Change:
-    passwords = await _passwords(connect, config["connector.class"])
+async def _saved(
+    connect: Upstream,
+    name: str,
+    config: dict[str, str],
+    known: dict[str, str] | None,
+    hidden: frozenset[str] = frozenset(),
+) -> Change:
+    """`hidden` are the keys whose values the user has not seen: the command must not show them."""
+    # The passwords of both classes: a change of the class must not reveal the passwords of the former class.
+    classes = {config["connector.class"], (known or {}).get("connector.class", "")}
+    passwords = hidden.union(*[await _passwords(connect, plugin) for plugin in sorted(classes)])
 
     async def apply() -> Any:
         return {"name": (await connect.ask("PUT", "connectors", name, "config", body=config))["name"]}
 
     async def validate() -> Any:
         plugin = config["connector.class"].rpartition(".")[2]
-        told = await connect.ask(
+        answer = await connect.ask(
             "PUT", "connector-plugins", plugin, "config", "validate", body={"name": name, **config}
         )
         errors = [
-            f"{one['value']['name']}: {error}"
-            for one in told.get("configs", ())
-            for error in one["value"].get("errors", ())
+            f"{field['value']['name']}: {error}"
+            for field in answer.get("configs", ())
+            for error in field["value"].get("errors", ())
         ]
         if errors:
             raise invalid("; ".join(errors[:5]))
@@ -191,7 +206,7 @@ async def _saved(connect: Upstream, name: str, config: dict[str, str], known: di
         plan = [f"Changes {', '.join(sorted(changed)) or 'nothing'} of connector {name}, and restarts its tasks."]
     options: list[tuple[str, object]] = [("--name", name)]
     options += [
-        ("--set", f"{key}={TOLD if is_secret_of_connector(key, value, passwords) else value}")
+        ("--set", f"{key}={ELIDED if key in hidden or is_secret_of_connector(key, value, passwords) else value}")
         for key, value in config.items()
     ]
     return Change(
@@ -217,8 +232,8 @@ async def _delete(call: Call) -> Change:
 
 
 async def _plugins(call: Call) -> dict[str, Any]:
-    found = await connect_of(call).ask("GET", "connector-plugins")
-    return {"items": found, "total": len(found), "page": 1, "size": len(found)}
+    plugins = await connect_of(call).ask("GET", "connector-plugins")
+    return {"items": plugins, "total": len(plugins), "page": 1, "size": len(plugins)}
 
 
 CONNECTOR_ROUTES = (

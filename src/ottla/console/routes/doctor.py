@@ -1,4 +1,4 @@
-"""The findings of `ottla doctor`, each with the request that repairs it, where there is one."""
+"""The findings of `ottla doctor`, with the API request that repairs a finding, if such a request exists."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["DOCTOR_ROUTES"]
 
 # A broker that hangs must not hide the findings about the other brokers.
 PATIENCE_MS = 5_000
-# Groups with lag are read twice, so far apart, to see whether they move.
+# The pause between two reads of groups with lag, which show whether the groups progress.
 BETWEEN_SECONDS = 1.0
 
 _SEVERITIES = {"wrong": "critical", "risk": "warning", "hint": "info"}
@@ -37,7 +37,7 @@ async def _doctor(call: Call) -> dict[str, Any]:
     async def look(admin: AdminClient) -> dict[str, Any]:
         facts = await gather(admin, seconds=BETWEEN_SECONDS, registry=registry)
         return {
-            "findings": [_finding(one) for one in examine(facts)],
+            "findings": [_finding(finding) for finding in examine(facts)],
             "unknown": facts.unknown,
             "looked_at": {"brokers": len(facts.brokers), "topics": len(facts.topics), "groups": len(facts.groups)},
         }

@@ -32,14 +32,14 @@ async def _reset(call: Call) -> Change:
     if (why_not := why_not_resettable(detail)) is not None:
         raise ApiError(409, "NON_EMPTY_GROUP", why_not, "The group's page shows its members.")
     rows = await _progress(call, group_id, kind)
-    committed = {one.partition: one.committed for one in rows if one.committed is not None}
-    partitions = await _wanted(call, [one.partition for one in rows])
+    committed = {row.partition: row.committed for row in rows if row.committed is not None}
+    partitions = await _wanted(call, [row.partition for row in rows])
     first, last = await asyncio.gather(
         call.admin.offsets.numbers(partitions, EARLIEST), call.admin.offsets.numbers(partitions, LATEST)
     )
     reset, option, by_time, copied = await _method(call, partitions, last)
     if copied:
-        partitions = [one for one in partitions if one in copied]
+        partitions = [partition for partition in partitions if partition in copied]
     planned = targets(reset, partitions, first=first, last=last, committed=committed, by_time=by_time, wanted=copied)
     after = clamp(planned, first=first, last=last)
 
@@ -52,9 +52,9 @@ async def _reset(call: Call) -> Change:
 
     return Change(
         plan=[
-            f"Moves {one} from {committed.get(one, 'nothing')} to {offset}, "
-            f"{last[one] - offset} records before the end."
-            for one, offset in after.items()
+            f"Moves {partition} from {committed.get(partition, 'nothing')} to {offset}, "
+            f"{last[partition] - offset} records before the end."
+            for partition, offset in after.items()
         ],
         command=_command(call, group_id, option, after, is_copy=bool(copied)),
         apply=apply,
@@ -62,19 +62,19 @@ async def _reset(call: Call) -> Change:
         preview={
             "offsets": [
                 {
-                    **partition_json(one),
-                    "before": committed.get(one),
+                    **partition_json(partition),
+                    "before": committed.get(partition),
                     "after": offset,
-                    "lag_after": last[one] - offset,
+                    "lag_after": last[partition] - offset,
                 }
-                for one, offset in after.items()
+                for partition, offset in after.items()
             ]
         },
     )
 
 
 async def _group(call: Call) -> tuple[str, str]:
-    """Id and kind. A group without members and offsets may be new: then it is made by the change."""
+    """Id and kind of the group. Raises ApiError 404 for an unknown group."""
     group_id = call.part("id")
     try:
         return group_id, kind_of(await listed_group(call, group_id))
@@ -94,11 +94,11 @@ async def _progress(call: Call, group_id: str, kind: str) -> list[GroupProgress]
 
 async def _committed(call: Call, group_id: str, kind: str) -> Offsets:
     rows = await _progress(call, group_id, kind)
-    return {one.partition: one.committed for one in rows if one.committed is not None}
+    return {row.partition: row.committed for row in rows if row.committed is not None}
 
 
 async def _wanted(call: Call, known: list[TopicPartition]) -> list[TopicPartition]:
-    """The partitions of the body, all partitions of its topics, or all that the group has read."""
+    """The partitions of the body, all partitions of its topics, or all partitions that the group has read."""
     if call.body.get("partitions"):
         return sorted(set(partitions_of_body(call.body["partitions"])))
     names = call.names("topics")
@@ -106,11 +106,11 @@ async def _wanted(call: Call, known: list[TopicPartition]) -> list[TopicPartitio
         if not known and call.body.get("to") != "group":
             raise invalid("The group has no committed offsets.", "Name topics in 'topics'.")
         return sorted(known)
-    found = []
+    partitions = []
     for name in names:
         info = await topic_of(call, name)
-        found += [TopicPartition(name, number) for number in info.partitions]
-    return sorted(found)
+        partitions += [TopicPartition(name, number) for number in info.partitions]
+    return sorted(partitions)
 
 
 async def _method(
@@ -130,15 +130,15 @@ async def _method(
         return Reset("shift", number), ("--shift-by", number), {}, {}
     if method == "timestamp":
         moment = call.whole("timestamp")
-        found = await call.admin.offsets.numbers(partitions, moment)
-        by_time = {one: offset if offset >= 0 else last[one] for one, offset in found.items()}
+        offsets = await call.admin.offsets.numbers(partitions, moment)
+        by_time = {partition: offset if offset >= 0 else last[partition] for partition, offset in offsets.items()}
         text = datetime.fromtimestamp(moment / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
         return Reset("datetime", text=text), ("--to-datetime", text), by_time, {}
     if method == "group":
-        other = call.text("group")
-        copied = await _committed(call, other, kind_of(await listed_group(call, other)))
-        if not any(one in copied for one in partitions):
-            raise invalid(f"Group {other} has no offsets in these partitions.")
+        source = call.text("group")
+        copied = await _committed(call, source, kind_of(await listed_group(call, source)))
+        if not any(partition in copied for partition in partitions):
+            raise invalid(f"Group {source} has no offsets in these partitions.")
         return Reset("file"), ("--from-file", "offsets.csv"), {}, copied
     raise invalid(f"to={method!r}: it is one of {', '.join(METHODS)}.")
 
@@ -146,26 +146,28 @@ async def _method(
 def _command(call: Call, group_id: str, option: tuple[str, object], after: Offsets, *, is_copy: bool) -> str:
     options: list[tuple[str, object]] = []
     if not is_copy:
-        whole = set(call.names("topics")) if not call.body.get("partitions") else set()
+        whole_topics = set(call.names("topics")) if not call.body.get("partitions") else set()
         by_topic: dict[str, list[str]] = {}
-        for one in after:
-            by_topic.setdefault(one.topic, []).append(str(one.partition))
+        for partition in after:
+            by_topic.setdefault(partition.topic, []).append(str(partition.partition))
         options += [
-            ("--topic", topic if topic in whole else f"{topic}:{','.join(numbers)}")
+            ("--topic", topic if topic in whole_topics else f"{topic}:{','.join(numbers)}")
             for topic, numbers in by_topic.items()
         ]
     return command_line("groups", "reset-offsets", group_id, options=[*options, option, ("--execute", True)])
 
 
 def _warnings(committed: Offsets, after: Offsets) -> list[str]:
-    found = []
-    skipped = sum(max(offset - committed[one], 0) for one, offset in after.items() if one in committed)
-    again = sum(max(committed[one] - offset, 0) for one, offset in after.items() if one in committed)
+    warnings = []
+    skipped = sum(
+        max(offset - committed[partition], 0) for partition, offset in after.items() if partition in committed
+    )
+    again = sum(max(committed[partition] - offset, 0) for partition, offset in after.items() if partition in committed)
     if skipped:
-        found.append(f"The group will never read {count_of(skipped, 'record')}.")
+        warnings.append(f"The group will never read {count_of(skipped, 'record')}.")
     if again:
-        found.append(f"The group will read {count_of(again, 'record')} again.")
-    return found
+        warnings.append(f"The group will read {count_of(again, 'record')} again.")
+    return warnings
 
 
 async def _delete_offsets(call: Call) -> Change:
@@ -174,7 +176,7 @@ async def _delete_offsets(call: Call) -> Change:
     if not names:
         raise invalid("The body needs 'topics', a list of names.")
     committed = await _committed(call, group_id, kind)
-    wanted = [one for one in sorted(committed) if one.topic in names]
+    wanted = [partition for partition in sorted(committed) if partition.topic in names]
 
     async def apply() -> dict[str, Any]:
         if kind == "share":
@@ -185,7 +187,7 @@ async def _delete_offsets(call: Call) -> Change:
 
     options: list[tuple[str, object]] = [("--group", group_id), *[("--topic", name) for name in names]]
     return Change(
-        plan=[f"Forgets offset {committed[one]} of {one}." for one in wanted],
+        plan=[f"Forgets offset {committed[partition]} of {partition}." for partition in wanted],
         command=command_line("groups", "delete-offsets", options=[*options, ("--yes", True)]),
         apply=apply,
         warnings=["Consumers of the group begin where auto.offset.reset tells them."],

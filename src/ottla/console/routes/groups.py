@@ -28,16 +28,16 @@ from ottla.model.errors import ErrorCode, KafkaError
 __all__ = ["GROUP_ROUTES", "listed_group", "why_not_resettable"]
 
 RESETTABLE = ("Empty", "Dead")
-# Groups of one topic are found by asking every group; in a larger cluster the list is cut.
+# The groups of a topic are found by reading the offsets of every group. In a larger cluster the list is cut.
 GROUPS_OF_TOPIC_MAX = 500
 
 
 async def listed_group(call: Call, group_id: str) -> ListedGroup:
-    """Raises KafkaError. A group that is new is asked for again."""
+    """The group in the list. The list is read again if the group is missing: it may be new. Raises KafkaError."""
     for _ in range(2):
-        found = next((one for one in await call.view.groups.get() if one.group_id == group_id), None)
-        if found is not None:
-            return found
+        group = next((listed for listed in await call.view.groups.get() if listed.group_id == group_id), None)
+        if group is not None:
+            return group
         call.view.groups.drop()
     raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no group {group_id!r}.")
 
@@ -58,31 +58,31 @@ async def _groups(call: Call) -> dict[str, Any]:
     if kind and kind not in KINDS:
         raise invalid(f"kind is one of {', '.join(KINDS)}.")
     rows = [
-        one
-        for one in await call.view.groups.get()
-        if (not kind or kind_of(one) == kind)
-        and (not state or one.state.casefold() == state)
-        and page.matches(one.group_id)
+        group
+        for group in await call.view.groups.get()
+        if (not kind or kind_of(group) == kind)
+        and (not state or group.state.casefold() == state)
+        and page.matches(group.group_id)
     ]
     keys: dict[str, Callable[[ListedGroup], Any]] = {
-        "id": lambda one: one.group_id,
-        "state": lambda one: (one.state, one.group_id),
-        "kind": lambda one: (kind_of(one), one.group_id),
-        "protocol_type": lambda one: (one.protocol_type, one.group_id),
+        "id": lambda group: group.group_id,
+        "state": lambda group: (group.state, group.group_id),
+        "kind": lambda group: (kind_of(group), group.group_id),
+        "protocol_type": lambda group: (group.protocol_type, group.group_id),
     }
     shown = page.cut(rows, keys[page.sort])
-    kinds = {one.group_id: kind_of(one) for one in shown}
+    kinds = {group.group_id: kind_of(group) for group in shown}
     details, progress = await asyncio.gather(_details(call, kinds), or_none(progress_of_groups(call.admin, shown)))
     return page_of(
-        [_item(call, one, details.get(one.group_id), (progress or {}).get(one.group_id)) for one in shown],
+        [_item(call, group, details.get(group.group_id), (progress or {}).get(group.group_id)) for group in shown],
         len(rows),
         page,
     )
 
 
 async def _details(call: Call, kinds: dict[str, str]) -> dict[str, GroupDetail]:
-    found = await asyncio.gather(*[or_none(read_group(call.admin, *one)) for one in kinds.items()])
-    return {group_id: detail for group_id, detail in zip(kinds, found, strict=True) if detail is not None}
+    details = await asyncio.gather(*[or_none(read_group(call.admin, *id_and_kind)) for id_and_kind in kinds.items()])
+    return {group_id: detail for group_id, detail in zip(kinds, details, strict=True) if detail is not None}
 
 
 def _item(
@@ -111,9 +111,11 @@ async def _group(call: Call) -> dict[str, Any]:
     rows = progress[group.group_id]
     if isinstance(rows, KafkaError):
         raise rows
-    owners = {one: member.member_id for member in detail.members for one in member.partitions}
-    known = {one.partition for one in rows}
-    rows = sorted([*rows, *[GroupProgress(one, None, None, None) for one in owners if one not in known]])
+    owners = {partition: member.member_id for member in detail.members for partition in member.partitions}
+    known = {row.partition for row in rows}
+    rows = sorted(
+        [*rows, *[GroupProgress(partition, None, None, None) for partition in owners if partition not in known]]
+    )
     call.view.watch(group.group_id)
     why_not = why_not_resettable(detail)
     item = _item(call, group, detail, rows)
@@ -127,19 +129,19 @@ async def _group(call: Call) -> dict[str, Any]:
                 "instance_id": member.instance_id,
                 "client_id": member.client_id,
                 "host": member.host,
-                "partitions": [partition_json(one) for one in member.partitions],
+                "partitions": [partition_json(partition) for partition in member.partitions],
             }
             for member in detail.members
         ],
         "offsets": [
             {
-                **partition_json(one.partition),
-                "committed": one.committed,
-                "last_offset": one.last_offset,
-                "lag": one.lag,
-                "member": owners.get(one.partition),
+                **partition_json(row.partition),
+                "committed": row.committed,
+                "last_offset": row.last_offset,
+                "lag": row.lag,
+                "member": owners.get(row.partition),
             }
-            for one in rows
+            for row in rows
         ],
         "lag_history": call.view.lags.of(group.group_id),
         "can_reset": why_not is None,
@@ -157,7 +159,7 @@ async def _groups_of_topic(call: Call) -> dict[str, Any]:
         rows = progress[group.group_id]
         if isinstance(rows, KafkaError | ClientError):
             continue
-        own = [one for one in rows if one.partition.topic == info.name]
+        own = [row for row in rows if row.partition.topic == info.name]
         if own:
             items.append({"id": group.group_id, "kind": kind_of(group), "state": group.state, "lag": total_lag(own)})
     return {"items": items, "total": len(items), "page": 1, "size": len(items)}

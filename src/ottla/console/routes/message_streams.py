@@ -31,7 +31,7 @@ TAIL_RECORDS_PER_SECOND = 200
 # A browser that has fallen this far behind continues at the end.
 TAIL_LAG_MAX = 2_000
 ALIVE_SECONDS = 10.0
-# While nothing arrives, the tail finds out whether the cluster is the cause.
+# While no records arrive, the tail checks whether the cluster is the cause.
 CHECK_SECONDS = 2.0
 CHECK_SECONDS_MAX = 5.0
 
@@ -56,7 +56,7 @@ def _error_line(body: dict[str, Any]) -> bytes:
 
 async def _run_search(call: Call, scan: Scan, consumer: Consumer, answer: web.StreamResponse) -> None:
     loop = asyncio.get_running_loop()
-    deadline, told_at = loop.time() + SEARCH_SECONDS_MAX, loop.time()
+    deadline, reported_at = loop.time() + SEARCH_SECONDS_MAX, loop.time()
     await answer.write(_progress(scan))
     async for message in scan.run(consumer, deadline=deadline):
         if _is_gone(call):
@@ -66,23 +66,23 @@ async def _run_search(call: Call, scan: Scan, consumer: Consumer, answer: web.St
             if scan.matched >= scan.request.limit:
                 scan.is_complete = False
                 break
-        if loop.time() - told_at >= PROGRESS_SECONDS:
-            told_at = loop.time()
+        if loop.time() - reported_at >= PROGRESS_SECONDS:
+            reported_at = loop.time()
             await answer.write(_progress(scan))
     done = {
         "scanned": scan.scanned,
         "matched": scan.matched,
         "reason": "end" if scan.is_complete else "limit",
-        "next": {str(one.partition): offset for one, offset in sorted(scan.next.items())},
+        "next": {str(partition.partition): offset for partition, offset in sorted(scan.next.items())},
     }
     await answer.write(_progress(scan))
     await answer.write(to_json({"done": done}) + b"\n")
 
 
 def _progress(scan: Scan) -> bytes:
-    passed = sum(max(offset - scan.range.begins[one], 0) for one, offset in scan.next.items())
-    told = {"scanned": passed if scan.next else 0, "total": scan.range.total, "matched": scan.matched}
-    return to_json({"progress": told}) + b"\n"
+    passed = sum(max(offset - scan.range.begins[partition], 0) for partition, offset in scan.next.items())
+    progress = {"scanned": passed if scan.next else 0, "total": scan.range.total, "matched": scan.matched}
+    return to_json({"progress": progress}) + b"\n"
 
 
 def _is_gone(call: Call) -> bool:
@@ -142,12 +142,12 @@ class _Tail:
             if messages or dropped:
                 written_at = loop.time()
             elif now - written_at > ALIVE_SECONDS:
-                # A line that means nothing finds out whether the browser is still there.
+                # A comment line shows whether the browser is still connected.
                 await self._answer.write(b": alive\n\n")
                 written_at = now
 
     async def _check(self, now: float) -> None:
-        """Tells why nothing arrives, if the cluster is the cause. Raises KafkaError for a topic that is gone."""
+        """Sends the reason if the cluster is the cause of the silence. Raises KafkaError for a topic that is gone."""
         if now - self._checked_at < CHECK_SECONDS:
             return
         self._checked_at = now
@@ -168,11 +168,11 @@ class _Tail:
             await self._answer.write(b"event: recovered\ndata: {}\n\n")
 
     async def _skip(self) -> int:
-        """Continues at the end where too many records wait; returns how many are left out."""
+        """Continues at the end of partitions where too many records wait. Returns the number of skipped records."""
         behind: dict[TopicPartition, int] = {
-            one: lag
-            for one in self._consumer.assignment
-            if (lag := self._consumer.lag(one)) is not None and lag > TAIL_LAG_MAX
+            partition: lag
+            for partition in self._consumer.assignment
+            if (lag := self._consumer.lag(partition)) is not None and lag > TAIL_LAG_MAX
         }
         if behind:
             await self._consumer.seek_to_end(*behind)
@@ -180,12 +180,12 @@ class _Tail:
 
 
 def _check_leaders(topic: TopicInfo, partitions: Iterable[TopicPartition]) -> None:
-    """Raises KafkaError if nobody leads one of the partitions."""
-    wanted = [topic.partitions.get(one.partition) for one in partitions]
-    missing = sum(1 for one in wanted if one is None or one.leader < 0)
+    """Raises KafkaError if a partition has no leader."""
+    infos = [topic.partitions.get(partition.partition) for partition in partitions]
+    missing = sum(1 for info in infos if info is None or info.leader < 0)
     if missing:
-        told = f"{missing} of {len(wanted)} partitions have no leader: their records cannot be read."
-        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, told)
+        message = f"{missing} of {len(infos)} partitions have no leader: their records cannot be read."
+        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, message)
 
 
 MESSAGE_STREAM_ROUTES = (

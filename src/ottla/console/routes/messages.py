@@ -1,4 +1,4 @@
-"""Records of a topic: pages, one value, a new record, and the check of a filter."""
+"""Records of a topic: pages, a single value, a new record, and the check of a filter."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ ANSWER_BYTES_MAX = 16 * 1024 * 1024
 
 async def _messages(call: Call) -> dict[str, Any]:
     request = await scan_request(call)
-    scan, found = await _read(call, request)
+    scan, messages = await _read(call, request)
     return {
-        "items": found,
-        "next": {str(one.partition): offset for one, offset in sorted(scan.next.items())},
-        "previous": {str(one.partition): offset for one, offset in sorted(scan.range.begins.items())},
+        "items": messages,
+        "next": {str(partition.partition): offset for partition, offset in sorted(scan.next.items())},
+        "previous": {str(partition.partition): offset for partition, offset in sorted(scan.range.begins.items())},
         "scanned": scan.scanned,
         "is_complete": scan.is_complete,
     }
@@ -44,7 +44,7 @@ async def _messages(call: Call) -> dict[str, Any]:
 async def _read(call: Call, request: ScanRequest) -> tuple[Scan, list[dict[str, Any]]]:
     deadline = asyncio.get_running_loop().time() + request.timeout_ms / 1000
     scan = Scan(request, await range_of(call, request))
-    found, size = [], 0
+    messages, size = [], 0
     async with (
         call.services.scans.turn(call.owner),
         opened_consumer(call, is_committed=request.is_committed) as consumer,
@@ -52,18 +52,18 @@ async def _read(call: Call, request: ScanRequest) -> tuple[Scan, list[dict[str, 
         async for message in scan.run(consumer, deadline=deadline):
             if message is None:
                 continue
-            found.append(message)
+            messages.append(message)
             size += message["size"]
             if size > ANSWER_BYTES_MAX:
                 scan.is_complete = False
                 break
     if request.start in ("latest", "before"):
         # The newest first, and of all partitions together.
-        found.sort(key=lambda one: (one["timestamp"], one["partition"], one["offset"]), reverse=True)
-        del found[request.limit :]
+        messages.sort(key=lambda message: (message["timestamp"], message["partition"], message["offset"]), reverse=True)
+        del messages[request.limit :]
     else:
-        found.sort(key=lambda one: (one["timestamp"], one["partition"], one["offset"]))
-    return scan, found
+        messages.sort(key=lambda message: (message["timestamp"], message["partition"], message["offset"]))
+    return scan, messages
 
 
 async def _download(call: Call) -> web.Response:
@@ -73,13 +73,13 @@ async def _download(call: Call) -> web.Response:
     if form != "json":
         raise invalid("format is json or value.")
     request = await scan_request(call, limit_max=DOWNLOAD_MAX)
-    _, found = await _read(call, request)
-    lines = b"".join(to_json(message) + b"\n" for message in found)
+    _, messages = await _read(call, request)
+    lines = b"".join(to_json(message) + b"\n" for message in messages)
     return _file(lines, f"{request.topic}.ndjson", "application/x-ndjson")
 
 
 async def _value(call: Call) -> web.Response:
-    """The bytes of one value, as they are. A role with masks cannot have them."""
+    """The bytes of a value, without decoding. A role with masks cannot have them."""
     request = await scan_request(call)
     if not Masker(call.account.role.masks, request.topic).is_idle:
         raise ApiError(403, "NOT_ALLOWED", "Values of this topic are masked for your role.")
@@ -135,16 +135,16 @@ async def _produce(call: Call) -> Change:
         command=_pipe(info.name, key, value, headers, partition),
         apply=apply,
         warnings=["A record cannot be changed or taken back."],
-        # Contents of records do not belong into a log.
+        # Contents of records do not belong in a log.
         logged=command_line("produce", info.name, options=[("--partition", partition)]),
     )
 
 
-def _content(value: object, encoding: str, what: str) -> bytes | None:
+def _content(value: object, encoding: str, label: str) -> bytes | None:
     if value is None:
         return None
     if not isinstance(value, str):
-        raise invalid(f"The {what} must be a text or null.")
+        raise invalid(f"The {label} must be a text or null.")
     try:
         if encoding == "text":
             return value.encode()
@@ -153,19 +153,19 @@ def _content(value: object, encoding: str, what: str) -> bytes | None:
         if encoding == "base64":
             return base64.b64decode(value, validate=True)
     except (ValueError, binascii.Error):
-        raise invalid(f"The {what} is not {encoding}.") from None
+        raise invalid(f"The {label} is not {encoding}.") from None
     raise invalid("encoding is text, hex or base64.")
 
 
 def _headers(value: object, encoding: str) -> list[tuple[str, bytes | None]]:
     if not isinstance(value, list):
         raise invalid('headers must be a list like [{"name": "a", "value": "b"}].')
-    found = []
-    for one in value:
-        if not isinstance(one, dict) or not isinstance(one.get("name"), str):
+    headers = []
+    for header in value:
+        if not isinstance(header, dict) or not isinstance(header.get("name"), str):
             raise invalid('A header must look like {"name": "a", "value": "b"}.')
-        found.append((one["name"], _content(one.get("value"), encoding, f"header {one['name']!r}")))
-    return found
+        headers.append((header["name"], _content(header.get("value"), encoding, f"header {header['name']!r}")))
+    return headers
 
 
 def _pipe(
@@ -173,7 +173,7 @@ def _pipe(
 ) -> str:
     """`echo '{"key": ...}' | ottla produce orders --input json`."""
 
-    def told(content: bytes | None) -> object:
+    def content_json(content: bytes | None) -> object:
         if content is None:
             return None
         try:
@@ -181,9 +181,9 @@ def _pipe(
         except UnicodeDecodeError:
             return {"hex": content.hex()}
 
-    record: dict[str, object] = {"key": told(key), "value": told(value)}
+    record: dict[str, object] = {"key": content_json(key), "value": content_json(value)}
     if headers:
-        record["headers"] = [[name, told(content)] for name, content in headers]
+        record["headers"] = [[name, content_json(content)] for name, content in headers]
     if partition is not None:
         record["partition"] = partition
     line = command_line("produce", topic, options=[("--input", "json")])

@@ -1,4 +1,4 @@
-"""Mirroring flows, as their heartbeats and the names of copies tell them."""
+"""Mirroring flows, from their heartbeats and the names of the copied topics."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ async def _overview(call: Call) -> dict[str, Any]:
         or_none(call.view.groups.get()),
         call.view.controller_id(),
     )
-    # Asked for last: a node with many partitions answers nothing else meanwhile. In a large cluster the page does not
-    # wait for them, and they are there the next time.
+    # The sizes are read last, because a node with many partitions answers nothing else meanwhile. In a large cluster
+    # the page does not wait for the sizes; it has them the next time.
     sizes = await or_none(call.view.sizes.get(), SIZES_SECONDS_MAX) or call.view.sizes.value
     under_replicated = sum(row.under_replicated for row in state.rows)
     offline = sum(row.offline for row in state.rows)
@@ -57,10 +57,10 @@ async def _overview(call: Call) -> dict[str, Any]:
 def _findings(
     state: ClusterState, description: ClusterDescription | None, *, under_replicated: int, offline: int
 ) -> list[dict[str, str]]:
-    """The worst first."""
-    found = []
+    """The findings about the health of the cluster, the worst first."""
+    findings = []
     if offline:
-        found.append(
+        findings.append(
             {
                 "severity": "critical",
                 "title": f"{offline} partitions have no leader: they accept and serve no records.",
@@ -68,19 +68,19 @@ def _findings(
             }
         )
     fenced = [] if description is None else [node for node in description.brokers if node.node_id not in state.brokers]
-    found += [
+    findings += [
         {"severity": "warning", "title": f"Broker {node.node_id} is not running.", "link": f"/brokers/{node.node_id}"}
         for node in fenced
     ]
     if under_replicated:
-        found.append(
+        findings.append(
             {
                 "severity": "warning",
                 "title": f"{under_replicated} partitions have fewer in-sync replicas than replicas.",
                 "link": "/topics?health=under-replicated",
             }
         )
-    return found
+    return findings
 
 
 OVERVIEW_ROUTES = (Route("GET", "/api/overview", _overview),)

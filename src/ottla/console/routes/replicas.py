@@ -19,7 +19,7 @@ from ottla.model.ids import TopicPartition
 
 __all__ = ["REPLICA_ROUTES", "change_of_moves"]
 
-# Sentences of a plan; a longer plan ends with the number of the others.
+# Sentences of a plan. A longer plan ends with the number of the other moves.
 SENTENCES_MAX = 50
 
 Replicas = Mapping[TopicPartition, Sequence[int]]
@@ -28,15 +28,15 @@ Replicas = Mapping[TopicPartition, Sequence[int]]
 async def _reassignments(call: Call) -> dict[str, Any]:
     page = PageRequest.of(call.query, sort="topic", sortable=("topic",))
     moving = await call.admin.partitions.reassignments()
-    rows = [one for one in moving if page.matches(one.topic)]
+    rows = [partition for partition in moving if page.matches(partition.topic)]
     items = [
         {
-            **partition_json(one),
-            "replicas": list(moving[one].replicas),
-            "adding": list(moving[one].adding),
-            "removing": list(moving[one].removing),
+            **partition_json(partition),
+            "replicas": list(moving[partition].replicas),
+            "adding": list(moving[partition].adding),
+            "removing": list(moving[partition].removing),
         }
-        for one in page.cut(rows, lambda one: one)
+        for partition in page.cut(rows, lambda partition: partition)
     ]
     return page_of(items, len(rows), page)
 
@@ -58,15 +58,17 @@ async def change_of_moves(
     warnings: Sequence[str] = (),
     preview: Mapping[str, Any] | None = None,
 ) -> Change:
-    """Moves with a picture of before and after. All of them begin at once if `apply` does nothing else."""
-    current = {one: _replicas(state, one) for one in target}
-    moved = {one: wanted for one, wanted in target.items() if list(wanted) != list(current[one])}
+    """Moves with a picture of before and after. Without `apply`, all moves begin at once."""
+    current = {partition: _replicas(state, partition) for partition in target}
+    moved = {
+        partition: replicas for partition, replicas in target.items() if list(replicas) != list(current[partition])
+    }
     if not moved:
         raise ApiError(409, "NOTHING_TO_DO", "Every replica is where the plan wants it.")
     sizes = await call.view.sizes_of(moved)
     copied = sum(
-        sizes.get(one, 0) * len([broker for broker in wanted if broker not in current[one]])
-        for one, wanted in moved.items()
+        sizes.get(partition, 0) * len([broker for broker in replicas if broker not in current[partition]])
+        for partition, replicas in moved.items()
     )
 
     async def begin() -> dict[str, Any]:
@@ -74,8 +76,8 @@ async def change_of_moves(
         return {"moving": len(moved)}
 
     plan = [
-        f"Moves {one} from brokers {_words(current[one])} to {_words(wanted)}."
-        for one, wanted in list(moved.items())[:SENTENCES_MAX]
+        f"Moves {partition} from brokers {_words(current[partition])} to {_words(replicas)}."
+        for partition, replicas in list(moved.items())[:SENTENCES_MAX]
     ]
     if len(moved) > SENTENCES_MAX:
         plan.append(f"Moves {len(moved) - SENTENCES_MAX} more partitions.")
@@ -89,7 +91,9 @@ async def change_of_moves(
             "after": _picture(state, moved, moved, sizes),
             "plan_file": {
                 "version": 1,
-                "partitions": [{**partition_json(one), "replicas": list(wanted)} for one, wanted in moved.items()],
+                "partitions": [
+                    {**partition_json(partition), "replicas": list(replicas)} for partition, replicas in moved.items()
+                ],
             },
             **(preview or {}),
         },
@@ -97,18 +101,18 @@ async def change_of_moves(
 
 
 async def _target(call: Call, state: ClusterState) -> dict[TopicPartition, list[int]]:
-    given = call.body.get("assignments")
-    if given:
-        found = {}
-        for one, entry in zip(partitions_of_body(given), given, strict=True):
-            replicas = entry.get("replicas")
+    assignments = call.body.get("assignments")
+    if assignments:
+        target = {}
+        for partition, assignment in zip(partitions_of_body(assignments), assignments, strict=True):
+            replicas = assignment.get("replicas")
             if not _are_numbers(replicas) or not replicas or len(set(replicas)) != len(replicas):
-                raise invalid(f"{one} needs 'replicas', a list of brokers, each once.")
+                raise invalid(f"{partition} needs 'replicas', a list of brokers, each once.")
             if any(broker not in state.brokers for broker in replicas):
-                raise invalid(f"{one}: not all of {replicas} are running brokers.")
-            await topic_of(call, one.topic)
-            found[one] = replicas
-        return found
+                raise invalid(f"{partition}: not all of {replicas} are running brokers.")
+            await topic_of(call, partition.topic)
+            target[partition] = replicas
+        return target
     names = call.names("topics")
     if not names:
         raise invalid("The body needs 'topics' or 'assignments'.")
@@ -117,19 +121,19 @@ async def _target(call: Call, state: ClusterState) -> dict[TopicPartition, list[
         raise invalid("'brokers' must be a list of running brokers.")
     for name in names:
         await topic_of(call, name)
-    current = {one: _replicas(state, one) for one in state.partitions_of(names)}
+    current = {partition: _replicas(state, partition) for partition in state.partitions_of(names)}
     return propose(current, {broker: state.brokers[broker].rack for broker in brokers})
 
 
-def _replicas(state: ClusterState, one: TopicPartition) -> list[int]:
-    info = state.topics.get(one.topic)
-    if info is None or one.partition not in info.partitions:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {one}.")
-    return list(info.partitions[one.partition].replicas)
+def _replicas(state: ClusterState, partition: TopicPartition) -> list[int]:
+    info = state.topics.get(partition.topic)
+    if info is None or partition.partition not in info.partitions:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no partition {partition}.")
+    return list(info.partitions[partition.partition].replicas)
 
 
 def _are_numbers(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, int) and not isinstance(one, bool) for one in value)
+    return isinstance(value, list) and all(isinstance(number, int) and not isinstance(number, bool) for number in value)
 
 
 def _words(brokers: Sequence[int]) -> str:
@@ -142,26 +146,28 @@ def _picture(
     """Replicas, leaders and bytes of every broker, with `moved` in their new places."""
     counts = {broker: {"id": broker, "replicas": 0, "leaders": 0, "bytes": 0} for broker in sorted(state.brokers)}
     for name, info in state.topics.items():
-        for number, partition in info.partitions.items():
-            one = TopicPartition(name, number)
-            replicas = moved.get(one, partition.replicas)
-            leader = replicas[0] if one in moved else partition.leader
+        for number, info_of_partition in info.partitions.items():
+            partition = TopicPartition(name, number)
+            replicas = moved.get(partition, info_of_partition.replicas)
+            leader = replicas[0] if partition in moved else info_of_partition.leader
             for broker in replicas:
-                told = counts.setdefault(broker, {"id": broker, "replicas": 0, "leaders": 0, "bytes": 0})
-                told["replicas"] += 1
-                told["bytes"] += sizes.get(one, 0)
+                totals = counts.setdefault(broker, {"id": broker, "replicas": 0, "leaders": 0, "bytes": 0})
+                totals["replicas"] += 1
+                totals["bytes"] += sizes.get(partition, 0)
             if leader in counts:
                 counts[leader]["leaders"] += 1
     return {
         "brokers": list(counts.values()),
-        "partitions": [{**partition_json(one), "replicas": list(replicas)} for one, replicas in sorted(shown.items())],
+        "partitions": [
+            {**partition_json(partition), "replicas": list(replicas)} for partition, replicas in sorted(shown.items())
+        ],
     }
 
 
 async def _cancel(call: Call) -> Change:
     wanted = partitions_of_body(call.body.get("partitions"))
     moving = await call.admin.partitions.reassignments(wanted)
-    missing = [one for one in wanted if one not in moving]
+    missing = [partition for partition in wanted if partition not in moving]
     if missing or not wanted:
         raise ApiError(404, "NO_REASSIGNMENT_IN_PROGRESS", f"{missing[0] if missing else 'Nothing'} is not moving.")
 
@@ -170,7 +176,10 @@ async def _cancel(call: Call) -> Change:
         return {"cancelled": len(wanted)}
 
     return Change(
-        plan=[f"Stops moving {one}; its replicas are again {_words(_origin(moving[one]))}." for one in wanted],
+        plan=[
+            f"Stops moving {partition}; its replicas are again {_words(_origin(moving[partition]))}."
+            for partition in wanted
+        ],
         command=command_line("reassign", "cancel", options=[("--reassignment-json-file", "plan.json")]),
         apply=apply,
     )
@@ -184,20 +193,22 @@ async def _elect(call: Call) -> Change:
     kind = call.text("kind", "preferred").lower()
     if kind not in ("preferred", "unclean"):
         raise invalid("kind is preferred or unclean.")
-    given = call.body.get("partitions")
-    wanted = None if given is None else partitions_of_body(given)
+    body_partitions = call.body.get("partitions")
+    wanted = None if body_partitions is None else partitions_of_body(body_partitions)
     is_unclean = kind == "unclean"
 
     async def apply() -> dict[str, Any]:
         answers = await call.admin.partitions.elect(
             ElectionType.UNCLEAN if is_unclean else ElectionType.PREFERRED, wanted
         )
-        raise_first(one for one in answers.values() if one is None or one.code != ErrorCode.ELECTION_NOT_NEEDED)
-        return {"elected": sum(one is None for one in answers.values())}
+        raise_first(
+            answer for answer in answers.values() if answer is None or answer.code != ErrorCode.ELECTION_NOT_NEEDED
+        )
+        return {"elected": sum(answer is None for answer in answers.values())}
 
     which = "all partitions that need one" if wanted is None else count_of(len(wanted), "partition")
     how = "any replica that is alive" if is_unclean else "the preferred replica"
-    words = [] if wanted is None else [f"{one.topic}:{one.partition}" for one in wanted]
+    words = [] if wanted is None else [f"{partition.topic}:{partition.partition}" for partition in wanted]
     return Change(
         plan=[f"Elects {how} as leader of {which}."],
         command=command_line(

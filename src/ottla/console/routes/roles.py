@@ -1,4 +1,4 @@
-"""Roles of the cluster: named sets of access rules, and who has them (`ottla roles`)."""
+"""Roles of the cluster: named sets of access rules, and the principals that have them (`ottla roles`)."""
 
 from __future__ import annotations
 
@@ -47,14 +47,17 @@ async def _changed(call: Call, *, is_bound: bool) -> Change:
     if role is None:
         raise ApiError(404, "NOT_FOUND", f"There is no role {name!r}.")
     if is_bound == (principal in role.members):
-        told = "has the role already" if is_bound else "does not have the role"
-        raise ApiError(409, "INVALID_REQUEST", f"{principal} {told}.")
-    members = (*role.members, principal) if is_bound else tuple(one for one in role.members if one != principal)
+        reason = "has the role already" if is_bound else "does not have the role"
+        raise ApiError(409, "INVALID_REQUEST", f"{principal} {reason}.")
+    members = (
+        (*role.members, principal) if is_bound else tuple(member for member in role.members if member != principal)
+    )
     changed = role._replace(members=members)
     planned = plan(before, {**before, name: changed}, await call.admin.acls.describe())
 
     async def apply() -> dict[str, Any]:
-        # New rules come before the role is written, and old ones go behind it: a change that fails is repeated.
+        # New rules are created before the role is written, and old rules are deleted after it. A change that fails can
+        # be repeated then.
         if planned.created:
             await call.admin.acls.create(planned.created)
         await write_role(call.admin, call.account.settings, name, changed)
@@ -62,10 +65,10 @@ async def _changed(call: Call, *, is_bound: bool) -> Change:
             await call.admin.acls.delete([selection(acl) for acl in planned.deleted])
         return _item(changed)
 
-    what = f"Gives role {name} to {principal}" if is_bound else f"Takes role {name} from {principal}"
+    action = f"Gives role {name} to {principal}" if is_bound else f"Takes role {name} from {principal}"
     count = count_of(len(planned.created if is_bound else planned.deleted), "access rule")
     return Change(
-        plan=[f"{what}: {count} {'added' if is_bound else 'removed'}."],
+        plan=[f"{action}: {count} {'added' if is_bound else 'removed'}."],
         command=command_line("roles", "bind" if is_bound else "unbind", name, options=[("--principal", principal)]),
         apply=apply,
     )

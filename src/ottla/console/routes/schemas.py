@@ -28,9 +28,9 @@ def registry_of(call: Call) -> Upstream:
 async def _schemas(call: Call) -> dict[str, Any]:
     registry = registry_of(call)
     page = PageRequest.of(call.query, sort="subject", sortable=("subject",))
-    subjects = [one for one in await registry.ask("GET", "subjects") if page.matches(one)]
-    shown = page.cut(subjects, lambda one: one)
-    return page_of(await asyncio.gather(*[_item(registry, one) for one in shown]), len(subjects), page)
+    subjects = [subject for subject in await registry.ask("GET", "subjects") if page.matches(subject)]
+    shown = page.cut(subjects, lambda subject: subject)
+    return page_of(await asyncio.gather(*[_item(registry, subject) for subject in shown]), len(subjects), page)
 
 
 async def _item(registry: Upstream, subject: str) -> dict[str, Any]:
@@ -67,11 +67,11 @@ async def _schema(call: Call) -> dict[str, Any]:
     versions = await asyncio.gather(
         *[registry.ask("GET", "subjects", subject, "versions", str(number), accept=404) for number in numbers[-200:]]
     )
-    known = [one for one in versions if one]
+    known = [version for version in versions if version]
     level, source = await _level(registry, subject)
     return {
         "subject": subject,
-        "versions": [{"version": one["version"], "id": one["id"]} for one in known],
+        "versions": [{"version": version["version"], "id": version["id"]} for version in known],
         "latest": _version_json(known[-1]) if known else None,
         "compatibility": level,
         "compatibility_source": source,
@@ -89,8 +89,8 @@ def _version_json(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _version(call: Call) -> dict[str, Any]:
-    found = await registry_of(call).ask("GET", "subjects", call.part("subject"), "versions", call.part("version"))
-    return {"subject": call.part("subject"), **_version_json(found)}
+    schema = await registry_of(call).ask("GET", "subjects", call.part("subject"), "versions", call.part("version"))
+    return {"subject": call.part("subject"), **_version_json(schema)}
 
 
 async def _difference(call: Call) -> dict[str, Any]:
@@ -114,16 +114,16 @@ def pretty(text: str) -> str:
 
 
 def difference(before: str, after: str) -> list[dict[str, str]]:
-    """Line by line. Of very long schemas only the beginning is compared, since comparing takes time on the loop."""
+    """Line by line. Of very long schemas only the beginning is compared, because comparing takes time on the loop."""
     old, new = before.splitlines()[:LINES_MAX], after.splitlines()[:LINES_MAX]
-    found: list[dict[str, str]] = []
+    lines: list[dict[str, str]] = []
     for kind, i1, i2, j1, j2 in difflib.SequenceMatcher(None, old, new, autojunk=True).get_opcodes():
         if kind == "equal":
-            found += [{"kind": "same", "text": line} for line in old[i1:i2]]
+            lines += [{"kind": "same", "text": line} for line in old[i1:i2]]
             continue
-        found += [{"kind": "removed", "text": line} for line in old[i1:i2]]
-        found += [{"kind": "added", "text": line} for line in new[j1:j2]]
-    return found
+        lines += [{"kind": "removed", "text": line} for line in old[i1:i2]]
+        lines += [{"kind": "added", "text": line} for line in new[j1:j2]]
+    return lines
 
 
 def _body(call: Call) -> dict[str, Any]:
@@ -144,7 +144,7 @@ async def _checked(call: Call) -> dict[str, Any]:
     verdict = await registry.ask("POST", *path, body=body, query={"verbose": "true"})
     return {
         "is_compatible": bool(verdict.get("is_compatible")),
-        "messages": [str(one) for one in verdict.get("messages") or ()],
+        "messages": [str(message) for message in verdict.get("messages") or ()],
         "lines": lines,
     }
 
@@ -196,9 +196,9 @@ async def _delete(call: Call) -> Change:
         query = {"permanent": "true"} if permanent else None
         return {"deleted": await registry.ask("DELETE", *path, query=query)}
 
-    what = "all versions" if version is None else f"version {version}"
+    target = "all versions" if version is None else f"version {version}"
     return Change(
-        plan=[f"Deletes {what} of {subject}{' for ever' if permanent else ''}."],
+        plan=[f"Deletes {target} of {subject}{' for ever' if permanent else ''}."],
         command=command_line(
             "schemas",
             "delete",

@@ -1,4 +1,4 @@
-"""Who is logged in, what the cluster offers, login and logout."""
+"""The user of the session, the features of the cluster, login and logout."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ async def _session(call: Call) -> web.Response:
         account = await services.logins.by_identity(user)
         session_id = services.sessions.begin(account)
     session_id = session_id or services.sessions.new_id()
-    answer = json_answer(await _told(call, session_id, account))
+    answer = json_answer(await _session_json(call, session_id, account))
     services.sessions.put(answer, call.request, session_id)
     return answer
 
 
-async def _told(call: Call, session_id: str, account: Account | None) -> dict[str, Any]:
+async def _session_json(call: Call, session_id: str, account: Account | None) -> dict[str, Any]:
     services = call.services
-    told: dict[str, Any] = {
+    session: dict[str, Any] = {
         "user": None,
         "is_logged_in": False,
         "login": {
@@ -67,12 +67,12 @@ async def _told(call: Call, session_id: str, account: Account | None) -> dict[st
         },
     }
     if account is None:
-        return told
+        return session
     # The id, and not the whole state, which takes long to read in a large cluster.
     role, metadata = account.role, await or_none(account.admin.connections.refresh([]))
     features = await or_none(account.view.features.get())
     return {
-        **told,
+        **session,
         "user": account.user,
         "is_logged_in": True,
         "role": role.name,
@@ -80,18 +80,18 @@ async def _told(call: Call, session_id: str, account: Account | None) -> dict[st
         "masked": bool(role.masks),
         "acts_as_user": account.acts_as_user,
         "cluster_id": None if metadata is None else metadata.cluster_id,
-        "features": {**told["features"], **(features or {})},
+        "features": {**session["features"], **(features or {})},
     }
 
 
 def _methods(call: Call) -> list[str]:
     services = call.services
-    found = list(MECHANISMS) if services.settings.has_password_login else []
+    methods = list(MECHANISMS) if services.settings.has_password_login else []
     if services.settings.tls is not None and services.settings.tls.authorities is not None:
-        found.append("certificate")
+        methods.append("certificate")
     if services.oidc is not None:
-        found.append("oidc")
-    return found
+        methods.append("oidc")
+    return methods
 
 
 async def _login(call: Call) -> web.Response:
@@ -105,11 +105,11 @@ async def _login(call: Call) -> web.Response:
 
 
 async def _begun(call: Call, account: Account) -> web.Response:
-    """The old session ends, and the browser gets a new id: an id that was planted in it stays worthless."""
+    """Ends the old session, and gives the browser a new id, so that an id that was planted in it is worthless."""
     sessions = call.services.sessions
     sessions.end(sessions.id_of(call.request))
     session_id = sessions.begin(account)
-    answer = json_answer(await _told(call, session_id, account))
+    answer = json_answer(await _session_json(call, session_id, account))
     sessions.put(answer, call.request, session_id)
     return answer
 
@@ -145,7 +145,7 @@ async def _finish_oidc(call: Call) -> web.Response:
     identity, to = await services.oidc.finish(ticket, state=state, code=code, address=call.client)
     if services.oidc.settings.reaches_cluster:
         account = await services.logins.by_token(identity.user, identity.access_token, identity.groups)
-        # The cluster accepts the token that long, and the console has no other.
+        # The session ends with the access token, because the console has no other credentials of the user.
         session_id = sessions.begin(account, seconds_max=identity.lifetime_seconds or SECONDS_MAX)
     else:
         account = await services.logins.by_identity(identity.user, identity.groups)
@@ -158,7 +158,7 @@ async def _finish_oidc(call: Call) -> web.Response:
 
 
 def _shown(handler: Callable[[Call], Awaitable[web.Response]]) -> Callable[[Call], Awaitable[web.Response]]:
-    """A browser that fails here gets the page of the login again: a person cannot use JSON. Scripts get the error."""
+    """Sends a browser to the login page after an error, because a person cannot use JSON. Scripts get the error."""
 
     async def handle(call: Call) -> web.Response:
         try:

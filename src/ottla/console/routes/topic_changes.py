@@ -15,7 +15,7 @@ from ottla.console.answers import invalid
 from ottla.console.call import Call, Need, Route
 from ottla.console.change import Change, command_line
 from ottla.console.routes.topics import offset_bounds, topic_of
-from ottla.console.sensitive import TOLD, is_secret_setting
+from ottla.console.sensitive import ELIDED, is_secret_setting
 from ottla.console.words import count_of, raise_first
 from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
@@ -33,18 +33,18 @@ async def _create(call: Call) -> Change:
     topic = NewTopic(name=name, partitions=partitions, replication_factor=factor, configs=settings)
 
     async def create(*, validate_only: bool) -> dict[str, Any]:
-        made = (await call.admin.topics.create([topic], validate_only=validate_only))[name]
-        if isinstance(made, KafkaError):
-            raise made
+        created = (await call.admin.topics.create([topic], validate_only=validate_only))[name]
+        if isinstance(created, KafkaError):
+            raise created
         if not validate_only:
             await _until(call, name, lambda info: info is not None)
-        return _created(made)
+        return _created(created)
 
     how_many = "the cluster's number of partitions" if partitions < 0 else count_of(partitions, "partition")
     copies = "the cluster's number of replicas" if factor < 0 else count_of(factor, "replica")
     plan = [f"Creates topic {name} with {how_many} and {copies}."]
     resource = ConfigResource(ResourceType.TOPIC, name)
-    shown = {key: TOLD if is_secret_setting(resource, key, None) else value for key, value in settings.items()}
+    shown = {key: ELIDED if is_secret_setting(resource, key, None) else value for key, value in settings.items()}
     plan += [f"Sets {key} to {value}." for key, value in shown.items()]
     return Change(
         plan=plan,
@@ -65,7 +65,7 @@ async def _create(call: Call) -> Change:
 
 
 async def _until(call: Call, name: str, is_seen: Callable[[TopicInfo | None], bool]) -> None:
-    """The page that is shown next sees the change: brokers learn of it a moment after the controller has decided."""
+    """Waits until the brokers, which lag behind the controller, have the change, so that the next page shows it."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + SEEN_SECONDS_MAX
     while loop.time() < deadline:
@@ -114,7 +114,7 @@ async def settings_change(call: Call, resource: ConfigResource, *, owner: str, o
         plan.append(f"Sets {name} of {owner} to {shown}{'' if now is None else f' (now {now})'}.")
     plan += [f"Removes {name} of {owner}; the cluster's value counts then." for name in unset]
     options: list[tuple[str, object]] = [option]
-    options += [("--set", f"{name}={TOLD if name in secret else value}") for name, value in wanted.items()]
+    options += [("--set", f"{name}={ELIDED if name in secret else value}") for name, value in wanted.items()]
     options += [("--unset", name) for name in unset]
     return Change(
         plan=plan,
@@ -165,18 +165,18 @@ async def _delete_records(call: Call) -> Change:
     async def delete() -> dict[str, Any]:
         answers = await call.admin.offsets.delete_records(before)
         raise_first(answers.values())
-        return {"first_offsets": {str(one.partition): offset for one, offset in answers.items()}}
+        return {"first_offsets": {str(partition.partition): offset for partition, offset in answers.items()}}
 
     plan = []
-    for one, offset in before.items():
-        first, last = bounds.get(one, (0, 0))
+    for partition, offset in before.items():
+        first, last = bounds.get(partition, (0, 0))
         end = last if offset == -1 else offset
-        plan.append(f"Deletes {max(end - first, 0)} records of {one}: those before offset {end}.")
+        plan.append(f"Deletes {max(end - first, 0)} records of {partition}: those before offset {end}.")
     return Change(
         plan=plan,
         command=command_line(
             "delete-records",
-            *[f"{one.topic}:{one.partition}:{offset}" for one, offset in before.items()],
+            *[f"{partition.topic}:{partition.partition}:{offset}" for partition, offset in before.items()],
             "--yes",
         ),
         apply=delete,
@@ -189,7 +189,7 @@ async def _delete(call: Call) -> Change:
 
     async def delete() -> dict[str, Any]:
         raise_first((await call.admin.topics.delete([info.name])).values())
-        await _until(call, info.name, lambda found: found is None)
+        await _until(call, info.name, lambda topic: topic is None)
         return {"deleted": info.name}
 
     bounds = await offset_bounds(call, [TopicPartition(info.name, number) for number in info.partitions])

@@ -19,7 +19,7 @@ from ottla.model.ids import TopicPartition
 
 __all__ = ["TOPIC_ROUTES", "offset_bounds", "topic_of"]
 
-# Partitions that the page of a topic has at once; the list of partitions has the rest.
+# Partitions on the page of a topic. The list of partitions has the others.
 PARTITIONS_MAX = 1_000
 
 _SORTS: dict[str, Callable[[TopicRow], Any]] = {
@@ -41,7 +41,7 @@ async def topic_of(call: Call, name: str) -> TopicInfo:
     """The metadata of a topic. Raises KafkaError."""
     info = (await call.view.state.get()).topics.get(name)
     if info is None or info.error is not None:
-        # It may be new: the cluster knows, and then the whole picture is old.
+        # The topic may be new. If the cluster has the topic, the whole state is outdated.
         await call.admin.connections.fresh_topic(name)
         call.view.state.drop()
         info = (await call.view.state.get()).topics.get(name)
@@ -58,12 +58,12 @@ async def offset_bounds(call: Call, partitions: list[TopicPartition]) -> Bounds:
         or_none(call.admin.offsets.find(dict.fromkeys(partitions, EARLIEST), timeout_ms=1_000)),
         or_none(call.admin.offsets.find(dict.fromkeys(partitions, LATEST), timeout_ms=1_000)),
     )
-    found = {}
-    for one in partitions:
-        begin, end = (first or {}).get(one), (last or {}).get(one)
+    bounds = {}
+    for partition in partitions:
+        begin, end = (first or {}).get(partition), (last or {}).get(partition)
         if isinstance(begin, FoundOffset) and isinstance(end, FoundOffset):
-            found[one] = (begin.offset, end.offset)
-    return found
+            bounds[partition] = (begin.offset, end.offset)
+    return bounds
 
 
 async def _topics(call: Call) -> dict[str, Any]:
@@ -93,7 +93,7 @@ async def _topics(call: Call) -> dict[str, Any]:
 async def _topic(call: Call) -> dict[str, Any]:
     info = await topic_of(call, call.part("name"))
     listed = list(info.partitions.values())[:PARTITIONS_MAX]
-    partitions = [TopicPartition(info.name, one.partition) for one in listed]
+    partitions = [TopicPartition(info.name, partition.partition) for partition in listed]
     resource = ConfigResource(ResourceType.TOPIC, info.name)
     sizes, bounds, settings = await asyncio.gather(
         call.view.sizes_of(partitions),
@@ -103,7 +103,7 @@ async def _topic(call: Call) -> dict[str, Any]:
     entries = (settings or {}).get(resource)
     return {
         **_item(topic_row(info), sizes, bounds),
-        "partition_list": [_partition(info.name, one, sizes, bounds) for one in listed],
+        "partition_list": [_partition(info.name, partition, sizes, bounds) for partition in listed],
         "settings": settings_json(entries) if isinstance(entries, list) else None,
         "link_schema": await _subject(call, info.name),
     }
@@ -112,12 +112,14 @@ async def _topic(call: Call) -> dict[str, Any]:
 async def _partitions(call: Call) -> dict[str, Any]:
     info = await topic_of(call, call.part("name"))
     page = PageRequest.of(call.query, sort="partition", sortable=("partition", "leader"))
-    rows = [one for one in info.partitions.values() if page.matches(str(one.partition))]
+    rows = [partition for partition in info.partitions.values() if page.matches(str(partition.partition))]
     by_leader = page.sort == "leader"
-    shown = page.cut(rows, lambda one: (one.leader, one.partition) if by_leader else one.partition)
-    partitions = [TopicPartition(info.name, one.partition) for one in shown]
+    shown = page.cut(
+        rows, lambda partition: (partition.leader, partition.partition) if by_leader else partition.partition
+    )
+    partitions = [TopicPartition(info.name, partition.partition) for partition in shown]
     sizes, bounds = await asyncio.gather(call.view.sizes_of(partitions), offset_bounds(call, partitions))
-    return page_of([_partition(info.name, one, sizes, bounds) for one in shown], len(rows), page)
+    return page_of([_partition(info.name, partition, sizes, bounds) for partition in shown], len(rows), page)
 
 
 async def _subject(call: Call, topic: str) -> str | None:
@@ -128,27 +130,27 @@ async def _subject(call: Call, topic: str) -> str | None:
     try:
         return name if await registry.ask("GET", "subjects", name, "versions", accept=404) else None
     except ApiError:
-        # The page of a topic is there without a registry, too.
+        # The page of a topic does not depend on the registry.
         return None
 
 
 async def _all_sizes(call: Call) -> dict[str, int]:
-    """Topic -> bytes of its leaders."""
+    """Topic -> bytes of its leaders' logs."""
     state = await call.view.state.get()
     totals: dict[str, int] = {}
     for broker, directories in (await call.view.sizes.get()).items():
-        for one, size in leader_sizes({broker: directories}).items():
-            info = state.topics.get(one.topic)
-            known = None if info is None else info.partitions.get(one.partition)
+        for partition, size in leader_sizes({broker: directories}).items():
+            info = state.topics.get(partition.topic)
+            known = None if info is None else info.partitions.get(partition.partition)
             if known is not None and known.leader == broker:
-                totals[one.topic] = totals.get(one.topic, 0) + size
+                totals[partition.topic] = totals.get(partition.topic, 0) + size
     return totals
 
 
 def _item(row: TopicRow, sizes: dict[TopicPartition, int], bounds: Bounds) -> dict[str, Any]:
     partitions = [TopicPartition(row.name, number) for number in range(row.partitions)]
-    told_bounds = [bounds[one] for one in partitions if one in bounds]
-    told_sizes = [sizes[one] for one in partitions if one in sizes]
+    known_bounds = [bounds[partition] for partition in partitions if partition in bounds]
+    known_sizes = [sizes[partition] for partition in partitions if partition in sizes]
     return {
         "name": row.name,
         "id": row.topic_id,
@@ -157,8 +159,8 @@ def _item(row: TopicRow, sizes: dict[TopicPartition, int], bounds: Bounds) -> di
         "under_replicated": row.under_replicated,
         "offline": row.offline,
         "is_internal": row.is_internal,
-        "records": sum(last - first for first, last in told_bounds) if told_bounds else None,
-        "bytes": sum(told_sizes) if told_sizes else None,
+        "records": sum(last - first for first, last in known_bounds) if known_bounds else None,
+        "bytes": sum(known_sizes) if known_sizes else None,
     }
 
 

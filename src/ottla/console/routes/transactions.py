@@ -1,4 +1,4 @@
-"""Transactions: open ones, hanging ones, and their end."""
+"""Transactions: the list, hanging transactions, and the end of a transaction."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["TRANSACTION_ROUTES"]
 
 # A transaction hangs if its producer has been silent for longer than transactions may take.
 SILENCE_MINUTES = 15
-# Partitions that are looked at for hanging transactions.
+# Partitions that are searched for hanging transactions.
 PARTITIONS_MAX = 20_000
 
 
@@ -26,11 +26,22 @@ async def _transactions(call: Call) -> dict[str, Any]:
     query = call.query
     page = PageRequest.of(query, sort="transactional_id", sortable=("transactional_id", "state"))
     states = [query["state"]] if query.get("state") else []
-    rows = [one for one in await call.admin.transactions.find(states=states) if page.matches(one.transactional_id)]
+    rows = [
+        transaction
+        for transaction in await call.admin.transactions.find(states=states)
+        if page.matches(transaction.transactional_id)
+    ]
     by_state = page.sort == "state"
-    shown = page.cut(rows, lambda one: (one.state, one.transactional_id) if by_state else one.transactional_id)
-    described = await call.admin.transactions.describe_each(one.transactional_id for one in shown)
-    return page_of([_item(one, described.get(one.transactional_id)) for one in shown], len(rows), page)
+    shown = page.cut(
+        rows,
+        lambda transaction: (
+            (transaction.state, transaction.transactional_id) if by_state else transaction.transactional_id
+        ),
+    )
+    described = await call.admin.transactions.describe_each(transaction.transactional_id for transaction in shown)
+    return page_of(
+        [_item(transaction, described.get(transaction.transactional_id)) for transaction in shown], len(rows), page
+    )
 
 
 def _item(listed: ListedTransaction, described: DescribedTransaction | KafkaError | None) -> dict[str, Any]:
@@ -47,12 +58,14 @@ def _item(listed: ListedTransaction, described: DescribedTransaction | KafkaErro
 
 
 async def _transaction(call: Call) -> dict[str, Any]:
-    found = await call.admin.transactions.describe(call.part("id"))
-    listed = ListedTransaction(found.transactional_id, found.coordinator, found.producer_id, found.state)
+    transaction = await call.admin.transactions.describe(call.part("id"))
+    listed = ListedTransaction(
+        transaction.transactional_id, transaction.coordinator, transaction.producer_id, transaction.state
+    )
     return {
-        **_item(listed, found),
-        "producer_epoch": found.producer_epoch,
-        "partition_list": [partition_json(one) for one in found.partitions],
+        **_item(listed, transaction),
+        "producer_epoch": transaction.producer_epoch,
+        "partition_list": [partition_json(partition) for partition in transaction.partitions],
     }
 
 
@@ -60,27 +73,27 @@ async def _hanging(call: Call) -> dict[str, Any]:
     minutes = number_of(call.query, "minutes", SILENCE_MINUTES, least=0)
     state = await call.view.state.get()
     internal = {row.name for row in state.rows if row.is_internal}
-    partitions = [one for one in state.led if one.topic not in internal][:PARTITIONS_MAX]
+    partitions = [partition for partition in state.led if partition.topic not in internal][:PARTITIONS_MAX]
     now = int(time.time() * 1000)
-    found = await find_hanging_transactions(call.admin, partitions, older_than_ms=now - minutes * 60_000)
+    transactions = await find_hanging_transactions(call.admin, partitions, older_than_ms=now - minutes * 60_000)
     items = [
         {
-            **partition_json(one.partition),
-            "producer_id": one.state.producer_id,
-            "producer_epoch": one.state.producer_epoch,
-            "coordinator_epoch": one.state.coordinator_epoch,
-            "start_offset": one.state.transaction_start_offset,
-            "last_timestamp": one.state.last_timestamp,
-            "age_ms": max(now - one.state.last_timestamp, 0),
+            **partition_json(transaction.partition),
+            "producer_id": transaction.state.producer_id,
+            "producer_epoch": transaction.state.producer_epoch,
+            "coordinator_epoch": transaction.state.coordinator_epoch,
+            "start_offset": transaction.state.transaction_start_offset,
+            "last_timestamp": transaction.state.last_timestamp,
+            "age_ms": max(now - transaction.state.last_timestamp, 0),
         }
-        for one in found
+        for transaction in transactions
     ]
     return {"items": items, "total": len(items), "page": 1, "size": len(items), "looked_at": len(partitions)}
 
 
 async def _terminate(call: Call) -> Change:
     transactional_id = call.part("id")
-    found = await call.admin.transactions.describe(transactional_id)
+    transaction = await call.admin.transactions.describe(transactional_id)
 
     async def apply() -> dict[str, Any]:
         await call.admin.transactions.terminate(transactional_id)
@@ -88,8 +101,8 @@ async def _terminate(call: Call) -> Change:
 
     return Change(
         plan=[
-            f"Fences producer {found.producer_id} of {transactional_id}, which is {found.state}, and aborts its open "
-            f"transaction in {count_of(len(found.partitions), 'partition')}."
+            f"Fences producer {transaction.producer_id} of {transactional_id}, which is {transaction.state}, and "
+            f"aborts its open transaction in {count_of(len(transaction.partitions), 'partition')}."
         ],
         command=command_line(
             "transactions",
@@ -107,7 +120,7 @@ async def _abort(call: Call) -> Change:
     states = (await call.admin.transactions.producers([partition]))[partition]
     if isinstance(states, KafkaError):
         raise states
-    state = next((one for one in states if one.transaction_start_offset == start), None)
+    state = next((candidate for candidate in states if candidate.transaction_start_offset == start), None)
     if state is None:
         raise ApiError(404, "NOT_FOUND", f"No transaction of {partition} begins at offset {start}.")
 
@@ -116,7 +129,7 @@ async def _abort(call: Call) -> Change:
             partition,
             producer_id=state.producer_id,
             producer_epoch=state.producer_epoch,
-            # A partition without a marker knows no coordinator epoch, so any epoch is newer.
+            # A partition without a marker has no coordinator epoch, so any epoch is newer.
             coordinator_epoch=max(state.coordinator_epoch, 0),
         )
         return {"aborted": state.producer_id}
