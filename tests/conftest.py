@@ -37,12 +37,12 @@ def spark() -> Iterator[SparkSession]:
     from tests.support.spark_java import SESSION_SETTINGS
 
     try:
-        found = ottla.spark.session("tests", master="local[2,4]", settings=SESSION_SETTINGS, jvm_connector=True)
+        session = ottla.spark.session("tests", master="local[2,4]", settings=SESSION_SETTINGS, jvm_connector=True)
     except ConnectorUnavailableError:
         # Tests of Spark's own connector ask for its jars themselves, and say why they are skipped.
-        found = ottla.spark.session("tests", master="local[2,4]", settings=SESSION_SETTINGS)
-    yield found
-    found.stop()
+        session = ottla.spark.session("tests", master="local[2,4]", settings=SESSION_SETTINGS)
+    yield session
+    session.stop()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

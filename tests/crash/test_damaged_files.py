@@ -68,10 +68,10 @@ def in_sync(admin: AdminClient, topic: str) -> list[int]:
     return sorted(admin.list_topics(topic, timeout=WAIT_S).topics[topic].partitions[0].isrs)
 
 
-def wait_until(condition: Callable[[], bool], what: str) -> None:
+def wait_until(condition: Callable[[], bool], expectation: str) -> None:
     deadline = time.monotonic() + WAIT_S
     while not condition():
-        assert time.monotonic() < deadline, f"not within {WAIT_S} s: {what}"
+        assert time.monotonic() < deadline, f"not within {WAIT_S} s: {expectation}"
         time.sleep(0.05)
 
 
@@ -153,12 +153,12 @@ def test_a_removed_active_segment_is_fetched_again_from_the_leader() -> None:
         node = cluster.node(victim)
         node.stop()
         segment = active_segment(directory_of(node, "t"))
-        whole = segment.read_bytes()
+        original = segment.read_bytes()
         segment.unlink()
         node.start()
         wait_until(lambda: in_sync(admin, "t") == [1, 2, 3], "the replica is in sync again")
         assert "t-0 has lost the records from offset 0 to 9" in node.output
-        assert segment.read_bytes() == whole
+        assert segment.read_bytes() == original
         assert produce(cluster.bootstrap, "t", values(1)) == [10]
 
 
@@ -243,14 +243,14 @@ def test_a_leader_with_a_damaged_closed_segment_hands_over_and_is_repaired() -> 
         victim = leader_of(admin, "t")
         node = cluster.node(victim)
         damaged = closed_segments(directory_of(node, "t"))[1]
-        whole = damaged.read_bytes()
+        original = damaged.read_bytes()
         flip(damaged)
         # The consumer sees nothing of it but a delay.
         records = consume(cluster.bootstrap, "t", 60)
         assert [offset for offset, _ in records] == list(range(60))
         assert [int(value[:3]) for _, value in records] == list(range(60))
         wait_until(lambda: "was repaired with the records of broker" in node.output, "the segment is repaired")
-        assert damaged.read_bytes() == whole
+        assert damaged.read_bytes() == original
         wait_until(lambda: in_sync(admin, "t") == [1, 2, 3], "all replicas are in sync")
         assert "another in-sync replica shall lead" in node.output
         assert produce(cluster.bootstrap, "t", values(1)) == [60]
@@ -264,11 +264,11 @@ def test_a_closed_segment_that_was_removed_while_stopped_is_fetched_again() -> N
         node = cluster.node(victim)
         node.stop()
         removed = closed_segments(directory_of(node, "t"))[0]
-        whole = removed.read_bytes()
+        original = removed.read_bytes()
         removed.unlink()
         node.start()
         wait_until(lambda: "was repaired with the records of broker" in node.output, "the segment is repaired")
-        assert removed.read_bytes() == whole
+        assert removed.read_bytes() == original
         assert [offset for offset, _ in consume(cluster.bootstrap, "t", 60)] == list(range(60))
 
 
@@ -278,11 +278,11 @@ def test_a_closed_segment_that_is_truncated_while_the_leader_serves_it_is_repair
         produce(cluster.bootstrap, "t", [b"x" * 50_000 for _ in range(60)])
         node = cluster.node(leader_of(admin, "t"))
         truncated = closed_segments(directory_of(node, "t"))[1]
-        whole = truncated.read_bytes()
-        os.truncate(truncated, len(whole) - 60_000)
+        original = truncated.read_bytes()
+        os.truncate(truncated, len(original) - 60_000)
         assert [offset for offset, _ in consume(cluster.bootstrap, "t", 60)] == list(range(60))
         wait_until(lambda: "was repaired with the records of broker" in node.output, "the segment is repaired")
-        assert truncated.read_bytes() == whole
+        assert truncated.read_bytes() == original
 
 
 def test_the_scrub_finds_a_rotten_record_that_was_never_read() -> None:
@@ -293,7 +293,7 @@ def test_the_scrub_finds_a_rotten_record_that_was_never_read() -> None:
         leader = leader_of(admin, "t")
         node = cluster.node(1 + leader % 3)
         rotten = closed_segments(directory_of(node, "t"))[1]
-        whole = rotten.read_bytes()
+        original = rotten.read_bytes()
         flip(rotten, position=300_000)
         # Turned on while the node runs.
         resource = ConfigResource(ConfigResource.Type.BROKER, str(node.node_id))
@@ -307,6 +307,6 @@ def test_the_scrub_finds_a_rotten_record_that_was_never_read() -> None:
         for future in admin.incremental_alter_configs([resource]).values():
             future.result(WAIT_S)
         wait_until(lambda: "was repaired with the records of broker" in node.output, "the segment is repaired")
-        assert rotten.read_bytes() == whole
+        assert rotten.read_bytes() == original
         assert leader_of(admin, "t") == leader
         assert in_sync(admin, "t") == [1, 2, 3]

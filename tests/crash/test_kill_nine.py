@@ -18,7 +18,7 @@ TOPIC = "survivors"
 
 
 class Workload:
-    """Numbers 0, 1, 2 ... round robin over the partitions; remembers what was acknowledged, and where."""
+    """Numbers 0, 1, 2 ... round robin over the partitions; keeps the acknowledged values with their offsets."""
 
     def __init__(self, bootstrap: str) -> None:
         self._producer = Producer(
@@ -107,12 +107,12 @@ def test_every_acknowledged_record_survives_kills(kills: int) -> None:
         workload.flush()
 
         values: dict[int, list[int]] = {partition: [] for partition in range(PARTITIONS)}
-        found: dict[tuple[int, int], bytes] = {}
+        records: dict[tuple[int, int], bytes] = {}
         for message in read_everything(cluster.bootstrap):
-            found[message.partition(), message.offset()] = message.value()
+            records[message.partition(), message.offset()] = message.value()
             values[message.partition()].append(int(message.value()))
 
-    lost = [place for place, value in workload.acknowledged.items() if found.get(place) != value]
+    lost = [place for place, value in workload.acknowledged.items() if records.get(place) != value]
     assert not lost, f"{len(lost)} of {len(workload.acknowledged)} acknowledged records lost or changed: {lost[:5]}"
     for partition, numbers in values.items():
         # An idempotent producer: neither reordered nor doubled, whatever the retries did.

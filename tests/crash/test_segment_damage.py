@@ -20,7 +20,7 @@ LOG = f"{DIRECTORY}/00000000000000000000.log"
 
 
 def written(**settings: object) -> tuple[LogBench, list[int]]:
-    """A log with batches of several kinds, and where each of them ends."""
+    """A log with batches of several kinds, and the end of each batch."""
     bench = LogBench(index_interval_bytes=100, **settings)
     ends = []
     for number in range(3):
@@ -63,18 +63,18 @@ def stored(log: PartitionLog) -> bytes:
 
 
 def prefix_up_to(ends: list[int], position: int) -> int:
-    """Where the last batch ends that lies wholly before the position."""
+    """The end of the last batch that lies wholly before the position."""
     return max((end for end in ends if end <= position), default=0)
 
 
 def test_every_prefix_of_the_segment_recovers_to_its_last_whole_batch() -> None:
     bench, ends = written()
-    whole = bytes(bench.files.nodes[LOG].data)
-    assert ends[-1] == len(whole)
-    for length in range(len(whole) + 1):
-        after = damaged(bench, whole[:length])
+    original = bytes(bench.files.nodes[LOG].data)
+    assert ends[-1] == len(original)
+    for length in range(len(original) + 1):
+        after = damaged(bench, original[:length])
         expected = prefix_up_to(ends, length)
-        assert stored(after.log) == whole[:expected], f"cut to {length} bytes"
+        assert stored(after.log) == original[:expected], f"cut to {length} bytes"
         assert after.log.segments.active.size == expected
         assert len(after.files.nodes[LOG].data) == expected
         # The log goes on where it was cut, and serves that too.
@@ -90,34 +90,34 @@ def every_bit(data: bytes) -> Iterator[tuple[int, int]]:
 
 def test_every_flipped_bit_recovers_to_the_last_batch_before_it() -> None:
     bench, ends = written()
-    whole = bytes(bench.files.nodes[LOG].data)
-    for position, mask in every_bit(whole):
-        broken = bytearray(whole)
+    original = bytes(bench.files.nodes[LOG].data)
+    for position, mask in every_bit(original):
+        broken = bytearray(original)
         broken[position] ^= mask
         after = damaged(bench, bytes(broken))
         expected = prefix_up_to(ends, position)
-        assert stored(after.log) == whole[:expected], f"bit {mask:#x} of byte {position}"
+        assert stored(after.log) == original[:expected], f"bit {mask:#x} of byte {position}"
 
 
 def test_every_flipped_bit_of_a_compacted_log_is_cut_off_or_doubted() -> None:
     """A gap may be regular there, so it is kept in case no other replica has these records; but it is doubted."""
     bench, ends = written(cleanup_policy="compact")
-    whole = bytes(bench.files.nodes[LOG].data)
+    original = bytes(bench.files.nodes[LOG].data)
     doubted = 0
-    for position, mask in every_bit(whole):
-        broken = bytearray(whole)
+    for position, mask in every_bit(original):
+        broken = bytearray(original)
         broken[position] ^= mask
         log = damaged(bench, bytes(broken)).log
         expected = prefix_up_to(ends, position)
         where = f"bit {mask:#x} of byte {position}"
         if log.doubtful_from is None:
-            assert stored(log) == whole[:expected], where
+            assert stored(log) == original[:expected], where
             continue
         doubted += 1
         assert position - expected < 8, f"only base offsets: {where}"
         log.truncate_to(log.doubtful_from)
-        # The batch before the gap is not known to be in its place either.
-        assert stored(log) in (whole[:expected], whole[: prefix_up_to(ends, expected - 1)]), where
+        # The position of the batch before the gap is doubtful, too.
+        assert stored(log) in (original[:expected], original[: prefix_up_to(ends, expected - 1)]), where
         assert log.doubtful_from is None
     assert doubted
 
@@ -125,9 +125,9 @@ def test_every_flipped_bit_of_a_compacted_log_is_cut_off_or_doubted() -> None:
 @pytest.mark.parametrize("garbage", [b"\0" * 700, b"\xff" * 61, bytes(range(256)), b"\0" * 16 + b"\x02" + b"\0" * 100])
 def test_garbage_behind_the_last_batch_is_cut(garbage: bytes) -> None:
     bench, _ = written()
-    whole = bytes(bench.files.nodes[LOG].data)
-    after = damaged(bench, whole + garbage)
-    assert stored(after.log) == whole
+    original = bytes(bench.files.nodes[LOG].data)
+    after = damaged(bench, original + garbage)
+    assert stored(after.log) == original
     assert after.report.bytes_cut == len(garbage)
 
 
@@ -191,7 +191,7 @@ def test_a_batch_that_claims_offsets_of_the_next_segment_is_damaged() -> None:
     second, third = bench.bases()[1:3]
     assert third - second == 3
     path = f"{DIRECTORY}/{second:020d}.log"
-    # Its last batch, far away: nothing that comes behind it in this segment could tell.
+    # The segment's last batch: no later batch of this segment could reveal the damage.
     bench.files.corrupt(path, len(bench.files.nodes[path].data) // 3 * 2 + 6, 1)
     bench.restart(clean=False, recovery_point=0)
     assert bench.log.log_end_offset == third - 1
@@ -228,9 +228,9 @@ def test_damage_of_the_tail_after_a_clean_shutdown_is_noticed_too() -> None:
     bench, ends = written()
     bench.log.flush()
     bench.log.close()
-    whole = bytes(bench.files.nodes[LOG].data)
+    original = bytes(bench.files.nodes[LOG].data)
     last_start = ends[-2]
-    for position in range(last_start + 16, len(whole)):
+    for position in range(last_start + 16, len(original)):
         files = MemoryFiles()
         files.make_directories(DIRECTORY)
         for path, node in bench.files.nodes.items():
@@ -242,4 +242,4 @@ def test_damage_of_the_tail_after_a_clean_shutdown_is_noticed_too() -> None:
         assert after.log.log_end_offset == bench.log.log_end_offset
         assert after.log.doubtful_from is not None
         after.log.truncate_to(after.log.doubtful_from)
-        assert stored(after.log) == whole[:last_start], f"byte {position}"
+        assert stored(after.log) == original[:last_start], f"byte {position}"

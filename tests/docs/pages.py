@@ -1,4 +1,4 @@
-"""Parses a page of the documentation: its fenced blocks, and what comments above them ask for."""
+"""Parses a page of the documentation: its fenced blocks, and the comments above them."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ class Block:
 
     def commands(self) -> list[Command]:
         """The commands of a console block: lines after `$ `, continued after a backslash."""
-        found: list[Command] = []
+        parsed: list[Command] = []
         text: list[str] = []
         output: list[str] = []
         began = 0
 
         def end() -> None:
             if text:
-                found.append(Command(text="\n".join(text), output="\n".join(output), line=began))
+                parsed.append(Command(text="\n".join(text), output="\n".join(output), line=began))
 
         for number, line in enumerate(self.text.splitlines(), self.line + 1):
             if line.startswith("$ "):
@@ -85,7 +85,7 @@ class Block:
             else:
                 raise PageError(f"line {number}: a console block begins with a command after `$ `")
         end()
-        return found
+        return parsed
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ def read_comments(block: Block, lines: list[str], path: Path) -> None:
 
 
 def apply(block: Block, kind: str, command: str | None, rest: str | None, *, where: str) -> None:
-    if command and not any(each.text.startswith(command) for each in block.commands()):
+    if command and not any(block_command.text.startswith(command) for block_command in block.commands()):
         raise PageError(f"{where}: no command begins with {command!r}")
     if kind in ("not run", "slow"):
         if not rest:

@@ -173,15 +173,15 @@ class Terminal:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             raise Failed(f"`{command.text}` did not end:\n{log.read_text(errors='replace')}") from None
-        said = log.read_text(errors="replace")
+        printed = log.read_text(errors="replace")
         if status != 0:
-            raise Failed(f"`{command.text}` ended with {status}:\n{said}")
-        compare(command.text, command.output, said)
+            raise Failed(f"`{command.text}` ended with {status}:\n{printed}")
+        compare(command.text, command.output, printed)
 
 
-def compare(what: str, expected: str, output: str) -> None:
+def compare(source: str, expected: str, output: str) -> None:
     if expected and not matches(expected, output):
-        raise Failed(f"`{what}` printed\n{output}\nand the page shows\n{expected}")
+        raise Failed(f"`{source}` printed\n{output}\nand the page shows\n{expected}")
 
 
 class Interpreter:
@@ -215,8 +215,8 @@ class Interpreter:
         output = self._log.read_bytes()[self._seen :].decode(errors="replace")
         self._seen += len(output.encode())
         if answer != b"ok\n":
-            what = "failed" if answer else "did not end"
-            raise Failed(f"the Python block {what}:\n{output}\n{self._errors.read_text(errors='replace')[-6000:]}")
+            outcome = "failed" if answer else "did not end"
+            raise Failed(f"the Python block {outcome}:\n{output}\n{self._errors.read_text(errors='replace')[-6000:]}")
         compare(name, expected or "", output)
 
     def close(self) -> None:

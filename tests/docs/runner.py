@@ -101,8 +101,8 @@ def run_blocks(page: Page, *, slow: bool, pictures: bool) -> None:
             try:
                 runner.run(block)
             except Failed as error:
-                said = terminal.server_output()
-                raise Failed(f"line {block.line}: {error}\n{said}") from None
+                output = terminal.server_output()
+                raise Failed(f"line {block.line}: {error}\n{output}") from None
         terminal.stop_servers()
         for picture in directory.glob("*.svg") if pictures else ():
             (page.path.parent / "pictures").mkdir(exist_ok=True)
@@ -183,8 +183,8 @@ class Runner:
         self._interpreter.run(f"{self._page.name}, line {block.line}", block.text, block.output)
         self._say(block.line, f"Python  ({time.monotonic() - began:.1f} s)")
 
-    def _say(self, line: int, what: str) -> None:
-        print(f"{self._page.name}:{line}: {what}", flush=True)
+    def _say(self, line: int, text: str) -> None:
+        print(f"{self._page.name}:{line}: {text}", flush=True)
 
 
 if __name__ == "__main__":

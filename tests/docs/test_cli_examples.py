@@ -84,8 +84,8 @@ LINES = 'alice:{"amount": 150}\nbob:{"amount": 20}\n'
 
 def examples() -> list[str]:
     """Each line once, in the order of the help pages; a line that ends in a backslash goes on in the next."""
-    found = ["\n".join(lines).replace("\\\n", " ") for lines in EXAMPLES.values()]
-    return list(dict.fromkeys(" ".join(line.split("  ")) for text in found for line in text.splitlines()))
+    texts = ["\n".join(lines).replace("\\\n", " ") for lines in EXAMPLES.values()]
+    return list(dict.fromkeys(" ".join(line.split("  ")) for text in texts for line in text.splitlines()))
 
 
 def entry(table: dict[str, str], example: str) -> str | None:
@@ -101,9 +101,9 @@ class Shell:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._monkeypatch = monkeypatch
 
-    def run(self, line: str, given: str = "") -> tuple[int, str]:
+    def run(self, line: str, standard_input: str = "") -> tuple[int, str]:
         """The exit code of the last command, and its output."""
-        code, text = 0, given
+        code, text = 0, standard_input
         for part in line.split(" | "):
             words = shlex.split(part)
             target = words[words.index(">") + 1] if ">" in words else None
@@ -117,7 +117,7 @@ class Shell:
                 Path(target).write_text(text)
         return code, text
 
-    def _command(self, words: list[str], given: str) -> tuple[int, str]:
+    def _command(self, words: list[str], standard_input: str) -> tuple[int, str]:
         if words[0] == "echo":
             return 0, " ".join(words[1:]) + "\n"
         if words[0] == "seq":
@@ -125,7 +125,7 @@ class Shell:
         assert words[0] == "ottla"
         output = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
         source = Path("standard-input")
-        source.write_text(given)
+        source.write_text(standard_input)
         with source.open() as file:
             self._monkeypatch.setattr(sys, "stdin", file)
             self._monkeypatch.setattr(sys, "stdout", output)

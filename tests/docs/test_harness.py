@@ -1,4 +1,4 @@
-"""The runner of pages notices what a page says wrongly."""
+"""The runner of pages detects the errors of a page."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def block(language: str, text: str, *comments: str) -> str:
 def status_of(path: Path, tmp_path: Path) -> tuple[int, str]:
     with (tmp_path / "said").open("wb") as output:
         status = run_page(path, slow=False, output=output)
-    said = (tmp_path / "said").read_text()
+    transcript = (tmp_path / "said").read_text()
     if status == SKIPPED:
-        pytest.skip(said)
-    return status, said
+        pytest.skip(transcript)
+    return status, transcript
 
 
 RIGHT = [
@@ -55,15 +55,15 @@ WRONG = {
 
 
 def test_a_right_page_passes(tmp_path: Path) -> None:
-    status, said = status_of(page(tmp_path, *RIGHT), tmp_path)
-    assert status == 0, said
+    status, transcript = status_of(page(tmp_path, *RIGHT), tmp_path)
+    assert status == 0, transcript
 
 
 @pytest.mark.parametrize("what", WRONG)
 def test_a_wrong_page_fails(what: str, tmp_path: Path) -> None:
-    status, said = status_of(page(tmp_path, WRONG[what]), tmp_path)
-    assert status == 1, said
-    assert "line 1" in said
+    status, transcript = status_of(page(tmp_path, WRONG[what]), tmp_path)
+    assert status == 1, transcript
+    assert "line 1" in transcript
 
 
 def test_comments_that_mean_nothing_are_refused(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def run(name: str, tmp_path: Path, *, slow: bool) -> None:
     transcript = tmp_path / "transcript"
     with transcript.open("wb") as output:
         status = run_page(ROOT / name, slow=slow, output=output)
-    said = transcript.read_text(errors="replace")
+    transcript_text = transcript.read_text(errors="replace")
     if status == SKIPPED:
-        pytest.skip(said.strip())
-    assert status == 0, said
+        pytest.skip(transcript_text.strip())
+    assert status == 0, transcript_text

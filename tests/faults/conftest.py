@@ -1,4 +1,4 @@
-"""How long faults go on: FAULTS_SECONDS for each test; which choices are made: FAULTS_SEED."""
+"""The duration of each test with faults: FAULTS_SECONDS; the seed of the random choices: FAULTS_SEED."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.hostile import PERCENTILES, RESULTS
 from tests.support.kept_logs import copy_logs
 
 FAULTS_SECONDS = 60.0
-# What is promised of transactions.
+# The promised duration for transactions.
 EXACTLY_ONCE_SECONDS = 120.0
 SEED = 20_261_115
 
@@ -34,16 +34,16 @@ def faults_seed() -> int:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """The tables of the attacks: what each of them has cost an honest client and the node."""
+    """Prints the tables of the attacks: the cost of each attack for an honest client and the node."""
     if PERCENTILES:
         terminalreporter.section("p99 of honest clients")
         heads = ("usual", "beside", "attacked", "ratio")
         terminalreporter.write_line("".join(f"{head:>10}" for head in heads) + "  attack")
-        for each in PERCENTILES:
-            ratio = each.attacked_ms / (each.beside_ms or each.usual_ms)
-            columns = (each.usual_ms, each.beside_ms, each.attacked_ms, ratio)
+        for percentiles in PERCENTILES:
+            ratio = percentiles.attacked_ms / (percentiles.beside_ms or percentiles.usual_ms)
+            columns = (percentiles.usual_ms, percentiles.beside_ms, percentiles.attacked_ms, ratio)
             figures = "".join(f"{'-' if column is None else f'{column:.1f}':>10}" for column in columns)
-            terminalreporter.write_line(f"{figures}  {each.attack} {each.note}".rstrip())
+            terminalreporter.write_line(f"{figures}  {percentiles.attack} {percentiles.note}".rstrip())
         terminalreporter.write_line(
             "in milliseconds; beside: the attackers attack another node; ratio: attacked / beside"
         )
@@ -59,7 +59,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Function) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Keeps what the nodes of a failed test wrote, while they are still there."""
+    """Keeps the logs of a failed test's nodes before they are removed."""
     report = yield
     cluster, directory = item.funcargs.get("nodes"), item.funcargs.get("tmp_path")
     if report.failed and isinstance(cluster, Cluster) and isinstance(directory, Path):

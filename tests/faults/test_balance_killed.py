@@ -39,27 +39,29 @@ SETTINGS = {
 
 
 def with_admin(bootstrap: str, work: Callable[[AdminClient], Awaitable[T]]) -> T:
-    async def whole() -> T:
+    async def scenario() -> T:
         async with AdminClient(ClientSettings(bootstrap_servers=parse_bootstrap(bootstrap))) as admin:
             return await work(admin)
 
-    return asyncio.run(whole())
+    return asyncio.run(scenario())
 
 
 async def replicas(admin: AdminClient) -> dict[int, tuple[int, ...]]:
     topic = (await admin.topics.describe(["t"]))["t"]
     assert not isinstance(topic, KafkaError)
-    return {one.partition: one.replicas for one in topic.partitions}
+    return {partition.partition: partition.replicas for partition in topic.partitions}
 
 
 async def throttles(admin: AdminClient) -> list[str]:
     resources = [ConfigResource(ResourceType.TOPIC, "t")]
-    resources += [ConfigResource(ResourceType.BROKER, str(one)) for one in (1, 2, 3)]
-    found: list[str] = []
+    resources += [ConfigResource(ResourceType.BROKER, str(broker)) for broker in (1, 2, 3)]
+    names: list[str] = []
     for entries in (await admin.configs.describe(resources)).values():
         assert not isinstance(entries, KafkaError)
-        found += [one.name for one in entries if "throttled" in one.name and one.source.name.startswith("DYNAMIC")]
-    return found
+        names += [
+            entry.name for entry in entries if "throttled" in entry.name and entry.source.name.startswith("DYNAMIC")
+        ]
+    return names
 
 
 def start(bootstrap: str, journal: Path, *words: str) -> subprocess.Popen[bytes]:
@@ -94,13 +96,15 @@ def test_a_run_that_is_killed_again_and_again_is_continued(tmp_path: Path) -> No
                 words = ["resume"]
             assert moved
             writer.wait_for(100)
-            # The journal has the throttle too, with which the test would not end soon.
-            kept = Journal.read(journal)
-            Journal(journal, kept.cluster_id, kept.steps, THROTTLE_AFTER, drained=kept.drained).write()
+            # The journal has the low throttle too, which would make the test long.
+            journal_left = Journal.read(journal)
+            Journal(
+                journal, journal_left.cluster_id, journal_left.steps, THROTTLE_AFTER, drained=journal_left.drained
+            ).write()
             assert run_command(["balance", "resume", "--journal", str(journal), "--no-guard", "-b", bootstrap]) == 0
             writer.wait_for(100)
         after = with_admin(bootstrap, replicas)
-        assert all(3 not in some and len(some) == 2 for some in after.values())
+        assert all(3 not in brokers and len(brokers) == 2 for brokers in after.values())
         assert not journal.exists()
         assert with_admin(bootstrap, throttles) == []
         check(bootstrap, "t", writer)

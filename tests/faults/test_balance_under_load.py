@@ -75,7 +75,7 @@ class Slowness:
 
 
 def test_a_slow_broker_is_noticed_and_leads_nothing_any_more(nodes: ottla.testing.Cluster, tmp_path: Path) -> None:
-    """It keeps its session and its place in the in-sync sets; only the waits of producers tell."""
+    """The broker keeps its session and stays in sync; only the latency of producers shows that it is slow."""
     create_filled_topic(nodes.bootstrap, "led", PARTITIONS, 0)
     words = ["balance", "watch", "-n", "1", "--probe", "4", "--journal", str(tmp_path / "journal.json")]
     words += ["--no-guard", "-b", nodes.bootstrap]
@@ -88,18 +88,18 @@ def test_a_slow_broker_is_noticed_and_leads_nothing_any_more(nodes: ottla.testin
     with Slowness(nodes.node(3)):
         # A machine that is busy with something else makes other brokers look slow, too.
         for _ in range(5):
-            found = anomalies()
-            if any(line.startswith("slow: broker 3 is slow") for line in found):
+            lines = anomalies()
+            if any(line.startswith("slow: broker 3 is slow") for line in lines):
                 break
         else:
-            raise AssertionError(f"broker 3 was never slow: {found}")
-        assert not [line for line in found if line.startswith("dead")]
+            raise AssertionError(f"broker 3 was never slow: {lines}")
+        assert not [line for line in lines if line.startswith("dead")]
         assert any(leader_of(nodes.bootstrap, "led", number) == 3 for number in range(PARTITIONS))
         code, _ = run_words(*words[:2], "-n", "6", "-i", "1s", *words[4:], "--repair", "slow")
         assert code == 0
         assert all(leader_of(nodes.bootstrap, "led", number) != 3 for number in range(PARTITIONS))
     for _ in range(5):
-        found = anomalies()
-        if not [line for line in found if line.startswith("slow: broker 3")]:
+        lines = anomalies()
+        if not [line for line in lines if line.startswith("slow: broker 3")]:
             return
-    raise AssertionError(f"broker 3 is still slow: {found}")
+    raise AssertionError(f"broker 3 is still slow: {lines}")

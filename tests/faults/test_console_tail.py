@@ -94,18 +94,18 @@ def test_memory_stays_flat_during_a_live_tail(faults_seconds: float) -> None:
         readers = [Reader(browser, path) for path in TAILS]
         stack.enter_context(stalled(console, TAILS[0]))
         process = psutil.Process(console.process.pid)
-        rest = []
+        resident_sizes = []
         began = time.monotonic()
         while (passed := time.monotonic() - began) < faults_seconds:
             time.sleep(0.5)
             if passed > min(WARM_UP_SECONDS, faults_seconds / 2):
-                rest.append(process.memory_info().rss)
+                resident_sizes.append(process.memory_info().rss)
             # Pages that are opened and closed leave nothing behind.
             browser.get("/api/topics/watched/messages?limit=20")
         counts = [reader.count for reader in readers]
-        quarter = max(len(rest) // 4, 1)
-        growth = statistics.median(rest[-quarter:]) - statistics.median(rest[:quarter])
-        megabytes = [size // 2**20 for size in rest]
+        quarter = max(len(resident_sizes) // 4, 1)
+        growth = statistics.median(resident_sizes[-quarter:]) - statistics.median(resident_sizes[:quarter])
+        megabytes = [size // 2**20 for size in resident_sizes]
         print(f"console: {megabytes[0]} MiB after the warm-up, {max(megabytes)} at most, {growth / 2**20:+.1f} growth")
         assert all(count > faults_seconds / 4 for count in counts), counts
         assert growth < GROWTH_BYTES_MAX, megabytes

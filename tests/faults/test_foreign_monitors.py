@@ -1,4 +1,4 @@
-"""Monitors that others wrote, unchanged, on a cluster of three nodes.
+"""Third-party monitors, unchanged, on a cluster of three nodes.
 
 They are Go programs that no package registry has: build kminion, kafka_exporter and Burrow from their sources, and put
 `kminion`, `kafka_exporter` and `burrow` on the PATH. A program that is not there is skipped.
@@ -36,21 +36,21 @@ def cluster() -> Iterator[ottla.testing.Cluster]:
 
 
 def program(name: str) -> str:
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         pytest.skip(f"{name} is not on the PATH")
-    return found
+    return path
 
 
 def probe(cluster: ottla.testing.Cluster, seconds: float) -> None:
-    """Records and commits, which the monitors shall see."""
+    """Writes records and commits for the monitors to observe."""
     client = ClientSettings(bootstrap_servers=parse_bootstrap(cluster.bootstrap))
     work = Probe(client, ProbeSettings(), lambda _: None)
     asyncio.run(work.run(seconds=seconds, is_stopped=lambda: False, on_ready=lambda: None))
 
 
 def page(url: str, is_whole: Callable[[str], bool]) -> str:
-    """The page, once it has what it should have."""
+    """The page, once `is_whole` accepts it."""
     deadline = time.monotonic() + WAIT_SECONDS_MAX
     text = ""
     while time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""A group in turmoil for a minute, or as long as FAULTS_SECONDS says."""
+"""A group in turmoil for a minute, or for FAULTS_SECONDS."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def varint(value: int) -> bytes:
 
 
 def test_half_sent_requests_of_many_connections(nodes: ottla.testing.Cluster) -> None:
-    """They stay within the common bound, and a large request of an honest client is completed nevertheless."""
+    """The requests stay within the common bound, and a large request of an honest client is completed."""
     with Siege("300 half-sent requests of 20 MB", nodes, memory_bytes_max=600 * MIB), ExitStack() as opened:
         for _ in range(300):
             connected = opened.enter_context(socket.create_connection(address(nodes)))

@@ -106,7 +106,7 @@ def judge(node: SaslNode, name: str, honest: Honest) -> None:
     assert "Traceback" not in output
     assert PASSWORD not in output
     assert "guess-" not in output
-    # The honest can still log in.
+    # Honest clients can still log in.
     with RawClient(node.address) as client:
         client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
         assert not client.call(SaslAuthenticateRequest(auth_bytes=f"\0alice\0{PASSWORD}".encode()), 2).error_code

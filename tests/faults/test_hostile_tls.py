@@ -22,7 +22,7 @@ SECONDS = 12.0
 
 
 class AsCluster:
-    """The node as a siege knows clusters."""
+    """A node with the interface of a cluster, as `Siege` needs it."""
 
     def __init__(self, node: SecuredNode) -> None:
         self._node = node
@@ -92,16 +92,16 @@ def test_handshakes_byte_by_byte_are_closed_in_time(node: SecuredNode, certifica
         ]
         end = time.monotonic() + SECONDS
         for position in range(len(hello) - 1):
-            for each in slow:
+            for connection in slow:
                 with suppress(OSError):
-                    each.send(hello[position : position + 1])
+                    connection.send(hello[position : position + 1])
             assert is_served(node, certificates)
             if time.monotonic() > end:
                 break
-        # All of them were closed by the node.
-        for each in slow:
+        # The node has closed all connections.
+        for connection in slow:
             with suppress(ConnectionError):
-                while each.recv(4096):
+                while connection.recv(4096):
                     pass
     assert "no TLS handshake within 10 s" in node.output
 

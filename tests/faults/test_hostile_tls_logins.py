@@ -72,8 +72,8 @@ def node(certificates: Certificates, tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture(scope="module")
 def measured_node(certificates: Certificates, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredNode]:
     """A node that notes the turns of its loop, which is slower than the loop of other nodes."""
-    made = SecuredNode(tmp_path_factory.mktemp("measured"), {"CLIENTS": "SASL_SSL"}, settings_of(certificates))
-    with measured_turns(), made as running:
+    measured = SecuredNode(tmp_path_factory.mktemp("measured"), {"CLIENTS": "SASL_SSL"}, settings_of(certificates))
+    with measured_turns(), measured as running:
         create(running.node.bootstrap, "orders")
         yield running
 
@@ -140,9 +140,9 @@ class HonestLogin:
 
 def siege(attack: str, node: SecuredNode, honest: HonestLogin, **bounds: Any) -> Siege:
     cluster: Any = AsCluster(node)
-    made = Siege(attack, cluster, **bounds)
-    made.honest = honest  # type: ignore[assignment]
-    return made
+    new_siege = Siege(attack, cluster, **bounds)
+    new_siege.honest = honest  # type: ignore[assignment]
+    return new_siege
 
 
 def usual(node: SecuredNode, certificates: Certificates) -> float:
@@ -230,12 +230,12 @@ def test_a_certificate_expires_while_its_client_is_connected(node: SecuredNode, 
     usual_ms = usual(node, certificates)
     valid_seconds = 8.0
     store = certificates.write("soon", certificates.authority.for_client("soon", days=valid_seconds / 86_400))
-    made = time.monotonic()
+    created_at = time.monotonic()
     arguments = (node.ports["CLIENTS"], str(certificates.trusted))
     honest = HonestLogin(node, certificates)
     with siege("a certificate that expires", node, honest), TlsClient(*arguments, store=str(store)) as early:
         assert early.log_in("alice", PASSWORD) == 0
-        time.sleep(max(made + valid_seconds + 2 - time.monotonic(), 0))
+        time.sleep(max(created_at + valid_seconds + 2 - time.monotonic(), 0))
         honest._write(early)
         with pytest.raises((ssl.SSLError, OSError)), TlsClient(*arguments, store=str(store)) as late:
             late.log_in("alice", PASSWORD)
@@ -256,7 +256,7 @@ def test_ten_thousand_idle_connections(node: SecuredNode, certificates: Certific
         assert idle.is_alive()
         assert time.monotonic() < deadline
         time.sleep(0.2)
-    each = (resident_bytes(node) - before) / count
+    bytes_per_connection = (resident_bytes(node) - before) / count
     honest = HonestLogin(node, certificates)
     try:
         with siege(f"{count} idle TLS connections", node, honest, memory_bytes_max=2 << 30):
@@ -264,8 +264,14 @@ def test_ten_thousand_idle_connections(node: SecuredNode, certificates: Certific
     finally:
         ends.touch()
         idle.join()
-    judge("idle TLS connections", usual_ms, honest, node, f"{count} connections, {each / 1000:.1f} kB each")
-    assert each < IDLE_BYTES_MAX
+    judge(
+        "idle TLS connections",
+        usual_ms,
+        honest,
+        node,
+        f"{count} connections, {bytes_per_connection / 1000:.1f} kB each",
+    )
+    assert bytes_per_connection < IDLE_BYTES_MAX
 
 
 def with_many_files(*arguments: Any) -> None:

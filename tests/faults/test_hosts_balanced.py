@@ -114,13 +114,16 @@ class MachineWatch:
     def _run(self) -> None:
         while not self._is_over.wait(0.05):
             for number, replicas in replicas_of(self._admin).items():
-                if len({machine_of(one) for one in replicas}) < REPLICAS:
+                if len({machine_of(broker) for broker in replicas}) < REPLICAS:
                     self.shared.append(f"{number}: {replicas}")
             self.looks += 1
 
 
 def replicas_of(admin: AdminClient) -> dict[int, list[int]]:
-    return {number: one.replicas for number, one in admin.list_topics("t", timeout=60).topics["t"].partitions.items()}
+    return {
+        number: partition.replicas
+        for number, partition in admin.list_topics("t", timeout=60).topics["t"].partitions.items()
+    }
 
 
 def balance(bootstrap: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -158,7 +161,7 @@ def test_machines_are_balanced_and_one_is_lost(hosts: list[Host], tmp_path: Path
         watch.stop()
         assert watch.looks > 1
         assert watch.shared == []
-        holders = [one for replicas in replicas_of(admin).values() for one in replicas]
+        holders = [broker for replicas in replicas_of(admin).values() for broker in replicas]
         assert len(set(holders)) == 2 * len(MACHINES)
 
         # A machine is lost: there are two others for two replicas.
@@ -170,7 +173,7 @@ def test_machines_are_balanced_and_one_is_lost(hosts: list[Host], tmp_path: Path
             looked = balance(bootstrap, *watch_words)
             texts.append(looked.stdout + looked.stderr)
             return all(
-                len(replicas) == REPLICAS and {machine_of(one) for one in replicas} == {MACHINES[1], MACHINES[11]}
+                len(replicas) == REPLICAS and {machine_of(broker) for broker in replicas} == {MACHINES[1], MACHINES[11]}
                 for replicas in replicas_of(admin).values()
             )
 

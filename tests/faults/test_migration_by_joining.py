@@ -35,7 +35,7 @@ class GrowingKafka(QuickKafka):
         self.properties_file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
 
     def prepare(self) -> None:
-        """Its file and its directory are there already."""
+        """The configuration file and the directory exist already."""
 
 
 def settings_of(node_id: int, ports: list[int]) -> dict[str, str]:
@@ -61,15 +61,15 @@ def migrate(*arguments: str, log: Path) -> None:
         [*OTTLA, "migrate", *arguments, "--yes"], capture_output=True, text=True, timeout=600, check=False
     )
     print(done.stdout)
-    said = log.read_text(errors="replace")[-3000:] if log.exists() else ""
-    assert done.returncode == 0, done.stdout + done.stderr + said
+    log_end = log.read_text(errors="replace")[-3000:] if log.exists() else ""
+    assert done.returncode == 0, done.stdout + done.stderr + log_end
 
 
 def brokers_of(bootstrap: str, topic: str) -> tuple[set[int], set[int]]:
     """All brokers, and those that have replicas of the topic."""
     described = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=30)
     partitions = described.topics[topic].partitions.values()
-    return set(described.brokers), {replica for one in partitions for replica in one.replicas}
+    return set(described.brokers), {replica for partition in partitions for replica in partition.replicas}
 
 
 def test_nodes_join_and_leave_under_load(tmp_path: Path) -> None:

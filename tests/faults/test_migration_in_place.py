@@ -97,19 +97,19 @@ def pid_of(words: str) -> int:
     return int(subprocess.run(["pgrep", "-f", words], capture_output=True, text=True, check=True).stdout.split()[0])
 
 
-def assert_exact(found: dict[int, list[str]], load: Load) -> None:
-    """Nothing that was acknowledged is lost, nothing is doubled, and records of each partition are in order."""
-    counts = Counter(value for values in found.values() for value in values)
+def assert_exact(values_by_partition: dict[int, list[str]], load: Load) -> None:
+    """No acknowledged record is lost or duplicated, and the records of each partition are in order."""
+    counts = Counter(value for values in values_by_partition.values() for value in values)
     assert [value for value in load.acknowledged if not counts[value]] == [], "lost"
     assert [value for value in counts if counts[value] > 1] == [], "doubled"
-    for values in found.values():
+    for values in values_by_partition.values():
         numbers = [int(value[1:]) for value in values if value.startswith("a")]
         assert numbers == sorted(numbers)
 
 
 def read_all(bootstrap: str, topic: str) -> dict[int, list[str]]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "check", "enable.auto.commit": False})
-    found: dict[int, list[str]] = defaultdict(list)
+    values_by_partition: dict[int, list[str]] = defaultdict(list)
     try:
         for partition in range(PARTITIONS):
             _, high = watermarks(consumer, TopicPartition(topic, partition))
@@ -117,13 +117,13 @@ def read_all(bootstrap: str, topic: str) -> dict[int, list[str]]:
             while True:
                 message = consumer.poll(5)
                 if message is not None and message.error() is None:
-                    found[partition].append(message.value().decode())
+                    values_by_partition[partition].append(message.value().decode())
                 places = consumer.position([TopicPartition(topic, partition)])
                 if places[0].offset >= high:
                     break
     finally:
         consumer.close()
-    return found
+    return values_by_partition
 
 
 def test_there_and_back_under_load(tmp_path: Path) -> None:

@@ -67,10 +67,10 @@ async def write_numbers(bootstrap: str, written: list[int], is_over: Callable[[]
     async with Producer({"bootstrap.servers": bootstrap, "linger.ms": 1}) as producer:
         while not is_over():
             numbers = range(number, number + 50)
-            deliveries = [await producer.send("t", b"v%d" % one, key=b"%d" % one) for one in numbers]
-            for one, delivery in enumerate(deliveries, number):
+            deliveries = [await producer.send("t", b"v%d" % value, key=b"%d" % value) for value in numbers]
+            for value, delivery in enumerate(deliveries, number):
                 await delivery
-                written.append(one)
+                written.append(value)
             number += 50
             await asyncio.sleep(0.01)
 
@@ -113,8 +113,8 @@ def run_under_kills(
             mirror.kill()
             mirror.wait()
 
-    async def both() -> None:
+    async def write_and_kill() -> None:
         await asyncio.gather(write_numbers(source.bootstrap, written, lambda: is_over), kill())
 
-    asyncio.run(both())
+    asyncio.run(write_and_kill())
     return written, kills

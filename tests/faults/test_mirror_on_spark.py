@@ -96,5 +96,5 @@ async def more_copied(mirror: Pipeline, target: Cluster, before: int) -> int:
 
 async def size_of_copy(target: Cluster) -> int:
     async with AdminClient({"bootstrap.servers": target.bootstrap}) as admin:
-        found = await admin.offsets.find({TopicPartition("a.t", number): LATEST for number in range(PARTITIONS)})
-    return sum(one.offset for one in found.values() if not isinstance(one, KafkaError))
+        end_offsets = await admin.offsets.find({TopicPartition("a.t", number): LATEST for number in range(PARTITIONS)})
+    return sum(offset.offset for offset in end_offsets.values() if not isinstance(offset, KafkaError))

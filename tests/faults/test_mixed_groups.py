@@ -1,6 +1,6 @@
 """Groups of `ottla.client`, librdkafka and Java, whose members are killed and started again, for both protocols.
 
-The cluster is a node of Ottla, and then one of Apache Kafka: the client has to keep its promises with both.
+The cluster is a node of Ottla, and then one of Apache Kafka: the guarantees of the client hold with both.
 """
 
 from __future__ import annotations

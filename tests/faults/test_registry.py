@@ -1,6 +1,6 @@
 """Registries are killed and frozen, and brokers killed, while clients register schemas.
 
-No id is given twice, and nothing that was answered is lost.
+No id is assigned twice, and no acknowledged schema is lost.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FROZEN_SECONDS = 13.0
 
 
 class Registrations:
-    """What clients were told: ids to schemas, and schemas that must be found."""
+    """The answers that clients got: ids to schemas, and schemas that must exist."""
 
     def __init__(self) -> None:
         self.by_id: dict[int, str] = {}
@@ -41,7 +41,7 @@ class Registrations:
 
 
 def register_for_long(
-    number: int, ports: list[int], done: threading.Event, found: Registrations, tls: ssl.SSLContext | None
+    number: int, ports: list[int], done: threading.Event, registrations: Registrations, tls: ssl.SSLContext | None
 ) -> None:
     choice, count = random.Random(number), 0
     while not done.is_set():
@@ -57,7 +57,7 @@ def register_for_long(
                 time.sleep(0.05)
                 continue
             if status == 200:
-                found.add(body["id"], schema)
+                registrations.add(body["id"], schema)
                 break
             assert status >= 500, body
 
@@ -66,12 +66,12 @@ def register_for_long(
 def test_kills_of_writers_and_brokers(is_secure: bool, tmp_path: Path, faults_seconds: float, faults_seed: int) -> None:
     """With TLS, clients have certificates and rights for their subjects, and instances forward in their names."""
     options, tls = secured(tmp_path) if is_secure else ((), None)
-    chance, found, done = random.Random(faults_seed), Registrations(), threading.Event()
+    chance, registrations, done = random.Random(faults_seed), Registrations(), threading.Event()
     with ottla.testing.cluster(nodes=3) as cluster:
         registries = [RegistryProcess(cluster.bootstrap, *options) for _ in range(INSTANCES)]
         ports = [registry.port for registry in registries]
         threads = [
-            threading.Thread(target=register_for_long, args=(number, ports, done, found, tls))
+            threading.Thread(target=register_for_long, args=(number, ports, done, registrations, tls))
             for number in range(CLIENTS)
         ]
         for thread in threads:
@@ -103,13 +103,13 @@ def test_kills_of_writers_and_brokers(is_secure: bool, tmp_path: Path, faults_se
             done.set()
             for thread in threads:
                 thread.join()
-        print(f"{len(found.by_id)} schemas registered, {kills} kills")
-        assert found.failures == []
-        assert len(found.by_id) > kills
+        print(f"{len(registrations.by_id)} schemas registered, {kills} kills")
+        assert registrations.failures == []
+        assert len(registrations.by_id) > kills
         fresh = RegistryProcess(cluster.bootstrap, *options)
         fresh.tls = tls
         try:
-            for schema_id, schema in found.by_id.items():
+            for schema_id, schema in registrations.by_id.items():
                 assert fresh.get(f"/schemas/ids/{schema_id}")["schema"] == schema
         finally:
             for registry in (*registries, fresh):
@@ -117,7 +117,7 @@ def test_kills_of_writers_and_brokers(is_secure: bool, tmp_path: Path, faults_se
 
 
 def secured(directory: Path) -> tuple[tuple[str, ...], ssl.SSLContext]:
-    """The options of instances, and what clients need."""
+    """The options of instances, and the TLS context of clients."""
     files = Certificates(directory)
     (directory / "acls").write_text("ALLOW User:alice SUBJECT_READ,SUBJECT_WRITE s*\n")
     tls = ssl.create_default_context(cafile=str(files.trusted))
@@ -132,7 +132,7 @@ def secured(directory: Path) -> tuple[tuple[str, ...], ssl.SSLContext]:
 
 
 def test_a_writer_that_wakes_up_cannot_give_an_id_twice() -> None:
-    """Requests wait in the socket of the frozen writer, and are decided before it hears that it was replaced."""
+    """Requests wait in the socket of the frozen writer, which decides them before it learns of its replacement."""
     with ottla.testing.cluster() as cluster:
         first, second = RegistryProcess(cluster.bootstrap), RegistryProcess(cluster.bootstrap)
         try:
@@ -142,7 +142,7 @@ def test_a_writer_that_wakes_up_cannot_give_an_id_twice() -> None:
             waiting = [threading.Thread(target=register_once, args=(first, number, answers)) for number in range(3)]
             for thread in waiting:
                 thread.start()
-            found = Registrations()
+            registrations = Registrations()
             for number in range(20):
                 schema = f'{{"type":"fixed","name":"second{number}","size":1}}'
                 while (answer := second.ask("POST", f"/subjects/second{number}/versions", {"schema": schema}))[
@@ -150,16 +150,16 @@ def test_a_writer_that_wakes_up_cannot_give_an_id_twice() -> None:
                 ] != 200:
                     assert answer[0] >= 500
                     time.sleep(0.2)
-                found.add(answer[1]["id"], schema)
+                registrations.add(answer[1]["id"], schema)
             first.process.send_signal(signal.SIGCONT)
             for thread in waiting:
                 thread.join()
             for schema, (status, body) in answers.items():
                 assert status in (200, 500), body
                 if status == 200:
-                    found.add(body["id"], schema)
-            assert found.failures == []
-            for schema_id, schema in found.by_id.items():
+                    registrations.add(body["id"], schema)
+            assert registrations.failures == []
+            for schema_id, schema in registrations.by_id.items():
                 assert second.get(f"/schemas/ids/{schema_id}")["schema"] == schema
         finally:
             first.kill()

@@ -24,11 +24,11 @@ from tests.support.fault_workload import (
 )
 from tests.support.java import unavailable_reason
 
-# The directory is for what nodes wrote, should a test fail.
+# The directory keeps the logs of the nodes if a test fails.
 pytestmark = [pytest.mark.faults, pytest.mark.usefixtures("tmp_path")]
 
 ALL = [1, 2, 3]
-# What is promised; it goes on for as long as FAULTS_SECONDS says if that is longer.
+# The promised number of rounds; the test runs for FAULTS_SECONDS if that is longer.
 ROUNDS = 20
 PARTITIONS = 6
 
@@ -43,17 +43,17 @@ def nodes() -> Iterator[ottla.testing.Cluster]:
 
 @pytest.fixture
 def writers(nodes: ottla.testing.Cluster, tmp_path: Path) -> Iterator[dict[str, Writer]]:
-    """Of each kind one, by topic."""
+    """One writer of each kind, by topic."""
     controller, _ = controller_of(nodes)
     with ExitStack() as stack:
-        found: dict[str, Writer] = {}
+        writers_by_topic: dict[str, Writer] = {}
         for topic in ("native", "java"):
             create_topic(nodes.node(controller), topic, partitions=PARTITIONS, replication_factor=3)
             wait_in_sync(nodes.bootstrap, topic, ALL)
-        found["native"] = stack.enter_context(NativeWriter(nodes.bootstrap, "native", PARTITIONS))
+        writers_by_topic["native"] = stack.enter_context(NativeWriter(nodes.bootstrap, "native", PARTITIONS))
         if unavailable_reason() is None:
-            found["java"] = stack.enter_context(JavaWriter(nodes.bootstrap, "java", tmp_path))
-        yield found
+            writers_by_topic["java"] = stack.enter_context(JavaWriter(nodes.bootstrap, "java", tmp_path))
+        yield writers_by_topic
 
 
 def rounds(seconds: float) -> Iterator[int]:
@@ -96,7 +96,7 @@ def test_leader_kills(nodes: ottla.testing.Cluster, writers: dict[str, Writer], 
         leaders = [leader_of(nodes.bootstrap, topic, partition) for partition in range(PARTITIONS)]
         victim = next((leader for leader in leaders[number % PARTITIONS :] + leaders if leader not in spared), 0)
         if not victim:
-            # All leaders are where they cannot be killed: a restart of that node sends them elsewhere.
+            # All leaders are on the spared node: a restart of that node moves them to other nodes.
             nodes.node(controller).stop()
             nodes.node(controller).start()
             settle(nodes, writers)

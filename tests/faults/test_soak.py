@@ -37,7 +37,7 @@ def test_a_planted_leak_is_found_and_nothing_is_lost(faults_seconds: float) -> N
     with ExitStack() as stack:
         result = soak(faults_seconds, more_jobs=lambda findings, cluster: [Hoarder(findings, cluster, stack)])
     assert result.findings == []
-    for what in ("records read", "transactions checked", "topics created and deleted", "members joined", "restarts"):
-        assert result.counts[what] > 0, what
+    for count in ("records read", "transactions checked", "topics created and deleted", "members joined", "restarts"):
+        assert result.counts[count] > 0, count
     grown = {(verdict.measure.name, verdict.node_id) for verdict in result.verdicts if not verdict.is_flat}
     assert ("descriptors", 3) in grown

@@ -20,11 +20,11 @@ from tests.support.victims import victims
 
 pytestmark = [pytest.mark.faults, pytest.mark.spark, pytest.mark.timeout(0)]
 
-# How long a pipeline may take to catch up after the last kill.
+# The time limit of a pipeline to catch up after the last kill.
 PATIENCE_SECONDS = 600.0
-# How long a driver may take until it has noted its first batches.
+# The time limit of a driver for its first two batches.
 START_SECONDS = 240.0
-# How long it may take until there is a Python worker to kill: Spark keeps some of them, and starts others for a task.
+# The time limit for a Python worker to appear: Spark keeps some workers, and starts others for a task.
 LOOK_SECONDS = 30.0
 COPIES = {"copy": 1, "distinct": 3, "counts": 1, "processor": 1}
 
@@ -53,21 +53,23 @@ def test_everything_arrives_once(
             pipeline.start()
             began = time.monotonic()
             for victim in victims(chance, kinds, seconds=faults_seconds):
-                # A driver that never gets to work is no test: it is left alone until it has noted two batches.
-                quiet, wanted = time.monotonic() + START_SECONDS, pipeline.batches() + 2
-                while pipeline.batches() < wanted:
+                # The driver is spared until it has recorded two batches: killing an idle driver tests nothing.
+                quiet, batches_before_kill = time.monotonic() + START_SECONDS, pipeline.batches() + 2
+                while pipeline.batches() < batches_before_kill:
                     assert time.monotonic() < quiet, f"no batches: {pipeline.said()}"
                     if not pipeline.running:
                         pipeline.start()
                     sent = send_more(topics, source, sent, kind)
                 time.sleep(chance.uniform(0, 1))
                 killed[victim] += kill(victim, pipeline, running, chance)
-                print(f"{time.monotonic() - began:.0f} s: {victim} killed after {wanted} batches", flush=True)
+                print(
+                    f"{time.monotonic() - began:.0f} s: {victim} killed after {batches_before_kill} batches", flush=True
+                )
             if not pipeline.running:
                 pipeline.start()
             wait_until_done(pipeline, topics, kind, target, sent)
         print(f"{kind} on {master}: {sent} sent, {pipeline.starts} drivers, killed {dict(killed)}")
-        assert all(killed[each] for each in kinds), f"some kinds of process were not killed: {killed}"
+        assert all(killed[process_kind] for process_kind in kinds), f"some kinds of process were not killed: {killed}"
         topics.close()
 
 
@@ -104,9 +106,9 @@ def wait_until_done(pipeline: Pipeline, topics: Topics, kind: str, target: str, 
     while True:
         records = topics.read(target)
         if kind in ("counts", "processor"):
-            said = [(record.key, int(record.value or b"")) for record in records]
-            assert len(said) == len(set(said)), "a count that only grows was said twice"
-            done = sum(dict(sorted(said)).values()) == sent
+            key_counts = [(record.key, int(record.value or b"")) for record in records]
+            assert len(key_counts) == len(set(key_counts)), "a count that only grows was said twice"
+            done = sum(dict(sorted(key_counts)).values()) == sent
         else:
             counts = Counter(int(record.value or b"") for record in records)
             assert not [number for number, times in counts.items() if times > 1], "a record came twice"
@@ -120,10 +122,10 @@ def wait_until_done(pipeline: Pipeline, topics: Topics, kind: str, target: str, 
 
 
 def test_without_markers_a_killed_driver_shows_duplicates(tmp_path: Path) -> None:
-    """The control: what dies is the driver, after a task has committed and before its batch is noted."""
+    """The control: the driver dies after a task has committed and before its batch is recorded."""
     with cluster() as running:
         topics = Topics(running.bootstrap)
-        for markers, wanted in (("true", 1), ("false", 2)):
+        for markers, copies in (("true", 1), ("false", 2)):
             source, target = topics.create(partitions=2), topics.create(partitions=2)
             topics.send(source, [str(number).encode() for number in range(100)])
             directory = tmp_path / markers
@@ -139,5 +141,5 @@ def test_without_markers_a_killed_driver_shows_duplicates(tmp_path: Path) -> Non
                     assert time.monotonic() < end, pipeline.said()
                     time.sleep(0.5)
             counts = Counter(record.value for record in topics.read(target))
-            assert set(counts.values()) == {wanted}
+            assert set(counts.values()) == {copies}
         topics.close()

@@ -66,7 +66,7 @@ def test_no_java_but_that_of_a_wheel(tmp_path: Path) -> None:
 
 
 def came_through(directory: Path, **environment: str) -> tuple[int, int]:
-    """How many records arrived, and how many different ones."""
+    """The number of records that arrived, and the number of distinct ones."""
     with ottla.testing.cluster() as cluster:
         topics = Topics(cluster.bootstrap)
         source, target = topics.create(partitions=2), topics.create(partitions=2)

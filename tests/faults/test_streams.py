@@ -55,7 +55,7 @@ class Instance:
 
 
 class Events:
-    """Writes events of ten keys as time goes by; nothing that was acknowledged is written twice."""
+    """Writes events of ten keys over time; no acknowledged event is written twice."""
 
     def __init__(self, bootstrap: str) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 5})

@@ -112,20 +112,20 @@ class Run:
         """Waits until everything is processed; returns the differences by topology."""
         assert self._producer.flush(120) == 0
         end = time.monotonic() + 90
-        found: dict[str, str] = {}
+        differences_by_kind: dict[str, str] = {}
         while time.monotonic() < end:
             self.keep_running()
             time.sleep(2)
             lags = {kind: self.live.lag(f"app-{kind}") for kind in self.kinds}
             if any(lag != 0 for lag in lags.values()):
-                found = {kind: f"a lag of {lag}" for kind, lag in lags.items() if lag != 0}
+                differences_by_kind = {kind: f"a lag of {lag}" for kind, lag in lags.items() if lag != 0}
                 continue
-            found = {kind: differences(kind, self.written, self.live.read(kind)) for kind in self.kinds}
-            if not any(found.values()):
+            differences_by_kind = {kind: differences(kind, self.written, self.live.read(kind)) for kind in self.kinds}
+            if not any(differences_by_kind.values()):
                 break
         for instance in self.instances:
             instance.stop()
-        return found
+        return differences_by_kind
 
     def close(self) -> None:
         for instance in self.instances:
@@ -157,10 +157,10 @@ def test_all_topologies_are_exact_through_kills(exactly_once_seconds: float, fau
         run = Run(cluster, tmp_path, "exactly_once_v2", random)
         try:
             kills = disturb(run, Killer(cluster, random), random, exactly_once_seconds)
-            found = run.finish()
+            differences_by_kind = run.finish()
         finally:
             run.close()
-    assert not any(found.values()), f"after {kills} kills of instances: {found}"
+    assert not any(differences_by_kind.values()), f"after {kills} kills of instances: {differences_by_kind}"
 
 
 def test_without_transactions_kills_show(faults_seed: int, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ PARTITIONS = 2
 # Two executors. Every application has a core, and all of them fit on one executor.
 MASTER = f"local-cluster[2,{len(TOPOLOGIES)},1024]"
 VICTIMS = ("driver", "executor", "worker", "broker")
-# How long it may take until all applications commit again after a kill.
+# The time limit for all applications to commit again after a kill.
 START_SECONDS = 600.0
 PATIENCE_SECONDS = 600.0
 
@@ -74,7 +74,7 @@ class Run:
         return sum(offset.offset for offset in offsets.values())
 
     def wait_for_progress(self) -> None:
-        """Until every application has committed something that it had not before."""
+        """Waits until every application has made a new commit."""
         before = {kind: self.committed(kind) for kind in self.kinds}
         end = time.monotonic() + START_SECONDS
         while waiting := [kind for kind in self.kinds if self.committed(kind) <= before[kind]]:
@@ -99,18 +99,18 @@ class Run:
         """Waits until everything is processed; returns the differences by topology."""
         assert self.producer.flush(120) == 0
         end = time.monotonic() + PATIENCE_SECONDS
-        found: dict[str, str] = {}
+        differences_by_kind: dict[str, str] = {}
         while time.monotonic() < end:
             self.keep_running()
             time.sleep(2)
             lags = {kind: self.live.lag(f"app-{kind}") for kind in self.kinds}
-            found = {kind: f"a lag of {lag}" for kind, lag in lags.items() if lag != 0}
-            if found:
+            differences_by_kind = {kind: f"a lag of {lag}" for kind, lag in lags.items() if lag != 0}
+            if differences_by_kind:
                 continue
-            found = {kind: differences(kind, self.written, self.live.read(kind)) for kind in self.kinds}
-            if not any(found.values()):
+            differences_by_kind = {kind: differences(kind, self.written, self.live.read(kind)) for kind in self.kinds}
+            if not any(differences_by_kind.values()):
                 break
-        return found
+        return differences_by_kind
 
 
 def disturb(run: Run, random: Random, seconds: float) -> Counter[str]:
@@ -137,9 +137,9 @@ def test_results_are_exact_through_kills(
         run = Run(cluster, tmp_path, random, guarantee="exactly_once_v2", mode=mode)
         with run.pipeline:
             killed = disturb(run, random, exactly_once_seconds)
-            found = run.finish()
+            differences_by_kind = run.finish()
         run.live.close()
-    assert not any(found.values()), f"after {dict(killed)}: {found}"
+    assert not any(differences_by_kind.values()), f"after {dict(killed)}: {differences_by_kind}"
     assert all(killed[victim] for victim in VICTIMS), f"some kinds of process were not killed: {killed}"
 
 

@@ -44,14 +44,14 @@ def load(run: Run) -> Iterator[None]:
 def busy_workers(run: Run, kind: str) -> int:
     """The members with tasks; 0 while a rebalance is under way."""
     group = f"app-{kind}"
-    found = run.live.admin.call(lambda admin: admin.groups.describe([group]))[group]
-    if isinstance(found, KafkaError) or found.state != "Stable":
+    group_state = run.live.admin.call(lambda admin: admin.groups.describe([group]))[group]
+    if isinstance(group_state, KafkaError) or group_state.state != "Stable":
         return 0
-    return len([member for member in found.members if member.assignment])
+    return len([member for member in group_state.members if member.assignment])
 
 
 def wait_for_workers(run: Run, wanted: int, seconds: float) -> None:
-    """Until every application works with so many workers, and then for some time."""
+    """Waits until every application has this number of workers with tasks and has made new commits."""
     end = time.monotonic() + WAIT_SECONDS
     while wrong := [kind for kind in run.kinds if busy_workers(run, kind) != wanted]:
         assert time.monotonic() < end, f"{wrong} do not work with {wanted} workers"
@@ -64,7 +64,7 @@ def wait_for_workers(run: Run, wanted: int, seconds: float) -> None:
 
 
 def test_results_are_exact_while_workers_come_and_go(faults_seconds: float, faults_seed: int, tmp_path: Path) -> None:
-    """From one worker to four and back to one, which is not the first one."""
+    """From one worker to four and back to one, which is not the first worker."""
     random = Random(faults_seed)
     pause = faults_seconds / (2 * WORKERS)
     with (
@@ -83,7 +83,7 @@ def test_results_are_exact_while_workers_come_and_go(faults_seconds: float, faul
                 while len(run.instances) > 1:
                     run.instances.pop(0).stop()
                     wait_for_workers(run, len(run.instances), pause)
-            found = run.finish()
+            differences_by_kind = run.finish()
         finally:
             run.close()
-    assert not any(found.values()), found
+    assert not any(differences_by_kind.values()), differences_by_kind

@@ -1,4 +1,4 @@
-"""Frozen nodes, full disks and a cut network, one after the other for as long as FAULTS_SECONDS says."""
+"""Frozen nodes, full disks and a cut network, one after the other for FAULTS_SECONDS."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.fault_workload import (
 )
 from tests.support.network_cut import network_cluster, unavailable_reason
 
-# The directory is for what nodes wrote, should a test fail.
+# The directory keeps the logs of the nodes if a test fails.
 pytestmark = [pytest.mark.faults, pytest.mark.usefixtures("tmp_path")]
 
 ALL = [1, 2, 3]
@@ -55,13 +55,13 @@ def test_frozen_nodes(nodes: ottla.testing.Cluster, faults_seconds: float, fault
     with NativeWriter(nodes.bootstrap, topic, PARTITIONS) as writer:
         for number, chosen in enumerate(until(faults_seconds, faults_seed)):
             writer.wait_for(200)
-            # The active controller, a leader, anyone: each in a third of the rounds at least.
+            # The victim is the active controller, a leader, or any node, each in at least a third of the rounds.
             leader = leader_of(nodes.bootstrap, topic, chosen.randrange(PARTITIONS))
             victims = [controller_of(nodes)[0], leader, chosen.choice(ALL)]
             pid = nodes.node(victims[number % len(victims)]).pid
             os.kill(pid, signal.SIGSTOP)
             try:
-                # Sometimes it is noticed, sometimes not.
+                # The pause may be shorter or longer than a session.
                 time.sleep(chosen.uniform(0.1, 2 * SESSION_SECONDS))
             finally:
                 os.kill(pid, signal.SIGCONT)

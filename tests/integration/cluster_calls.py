@@ -1,4 +1,4 @@
-"""What the tests of clusters share: questions to one particular node, and waiting until the answer is the right one."""
+"""Shared by the tests of clusters: requests to a particular node, and waiting for an expected answer."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def ask(node: ottla.testing.Node, request: Any, version: int) -> Any:
         return client.call(request, version)
 
 
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    """Other nodes hear of a change a moment later; whatever takes longer than this is lost."""
+def wait_until(condition: Callable[[], bool], description: str) -> None:
+    """Waits, because nodes replay a change a moment later; fails if the condition does not hold in time."""
     deadline = time.monotonic() + WAIT_SECONDS_MAX
     while not condition():
-        assert time.monotonic() < deadline, f"in vain waited until {what}"
+        assert time.monotonic() < deadline, f"in vain waited until {description}"
         time.sleep(0.01)
 
 
 def broker_ids(node: ottla.testing.Node) -> list[int]:
-    """The brokers that this node sends clients to."""
+    """The ids of the brokers in this node's metadata."""
     return [broker.node_id for broker in ask(node, MetadataRequest(topics=[]), 12).brokers]
 
 
 def partitions_of(node: ottla.testing.Node, topic: str) -> dict[int, Any]:
-    """A topic's partitions as this node tells them; none while it does not know the topic."""
+    """A topic's partitions in this node's metadata; empty while the node does not know the topic."""
     request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
     (answer,) = ask(node, request, 9).topics
     return {partition.partition_index: partition for partition in answer.partitions}
@@ -55,7 +55,7 @@ def create_topic(
     assignments: dict[int, list[int]] | None = None,
     configs: dict[str, str] | None = None,
 ) -> None:
-    """The node that is asked knows the topic when this returns; others may not yet."""
+    """Returns when the given node knows the topic; other nodes may not know it yet."""
     topic = CreatableTopic(
         name=name,
         num_partitions=-1 if assignments else partitions,
@@ -68,5 +68,5 @@ def create_topic(
     )
     answer = ask(node, CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7).topics[0]
     assert answer.error_code == 0, answer
-    # The controller has decided it; this node, unless it is the controller, hears of it a moment later.
+    # The controller has created the topic; a node that is not the controller replays the change a moment later.
     wait_until(lambda: bool(partitions_of(node, name)), f"the node that was asked to create {name} knows it")

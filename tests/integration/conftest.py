@@ -10,13 +10,13 @@ import pytest
 import ottla.testing
 from tests.support.brokers import QuickKafka
 
-# Says what differs, as in a test.
+# Failed assertions in this helper show the difference, as in a test.
 pytest.register_assert_rewrite("tests.support.as_kafka")
 
 
 @pytest.fixture(scope="module")
 def shared_cluster() -> Iterator[ottla.testing.Cluster]:
-    """One node for all tests of a module, which keep to topics of their own."""
+    """One node for all tests of a module; every test uses its own topics."""
     with ottla.testing.cluster() as cluster:
         yield cluster
 

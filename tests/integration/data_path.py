@@ -1,4 +1,4 @@
-"""What the tests of the data path share: topics of their own on a common node, and requests said out loud."""
+"""Shared by the tests of the data path: separate topics on a common node, and explicit requests."""
 
 from __future__ import annotations
 
@@ -80,6 +80,6 @@ def values(records: Any) -> list[str]:
         return []
     return [
         str(bytes(record.value or b""), "utf-8")
-        for found in iterate_batches(memoryview(bytearray(records)))
-        for record in iterate_records(found)
+        for record_batch in iterate_batches(memoryview(bytearray(records)))
+        for record in iterate_records(record_batch)
     ]

@@ -1,7 +1,7 @@
-"""Fifty members of one group that come, go, crash and freeze, and a witness that sees everything they do.
+"""Fifty members of one group that join, leave, crash and freeze, and a witness of everything they do.
 
-Members speak the protocol themselves, one connection each in one event loop: they are cheap, each behaves exactly as a
-correct client must, and everything the coordinator says to any of them is seen by a `Witness`.
+Members speak the protocol directly, with one connection per member in one event loop: they are cheap, every member
+behaves exactly as a correct client must, and the `Witness` sees every answer of the coordinator.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ SESSION_TIMEOUT_MS = 3000
 REBALANCE_TIMEOUT_MS = 5000
 CALL_SECONDS_MAX = 60.0
 
-# The coordinator is not there yet, or no longer.
+# The coordinator is not available yet, or not any more.
 _TRY_AGAIN = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.REQUEST_TIMED_OUT,
 }
-# The member is no longer what it thinks it is.
+# The coordinator no longer accepts the member's id, generation, epoch or instance id.
 _FENCED = {
     ErrorCode.UNKNOWN_MEMBER_ID,
     ErrorCode.ILLEGAL_GENERATION,
@@ -71,7 +71,7 @@ class TryAgainError(Exception):
 
 
 class ChaosMember:
-    """What members of both protocols do with the partitions they own: read, commit, go on."""
+    """The part that members of both protocols share: reading owned partitions and committing offsets."""
 
     ids: ClassVar[int] = 0
 
@@ -106,7 +106,7 @@ class ChaosMember:
         await self._end()
 
     async def crash(self) -> None:
-        """Ends in the middle of whatever it does, without a word: the socket is dropped."""
+        """Cancels the member's task at any point and drops its socket, without leaving the group."""
         assert self.task is not None
         self.task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -146,7 +146,7 @@ class ChaosMember:
 
     @property
     def is_surely_alive(self) -> bool:
-        """Whether the coordinator cannot have given it up, whatever time its requests took."""
+        """True if the coordinator cannot have removed the member, however long its requests took."""
         return time.monotonic() < self._alive_at + min(SESSION_TIMEOUT_MS, REBALANCE_TIMEOUT_MS) / 1000
 
     def _forget_everything(self) -> None:
@@ -170,7 +170,7 @@ class ChaosMember:
     # Work.
 
     async def work(self) -> None:
-        """One turn: reads what there is and commits it."""
+        """One turn: reads the available records and commits their offsets."""
         await self._thaw()
         if await self.read():
             await self._thaw()
@@ -185,7 +185,7 @@ class ChaosMember:
         ]
         request = FetchRequest(max_bytes=1 << 20, topics=[FetchTopic(topic=self.topic, partitions=wanted)])
         answer = await self.call(request, 12)
-        found = False
+        has_records = False
         for part in (part for topic in answer.responses for part in topic.partitions):
             assert part.error_code == ErrorCode.NONE, part
             records = memoryview(part.records or b"")
@@ -196,11 +196,13 @@ class ChaosMember:
                 offsets = range(max(header.base_offset, self.positions[part.partition_index]), header.next_offset)
                 self.witness.delivered[part.partition_index].update(offsets)
                 self.positions[part.partition_index] = header.next_offset
-                found = True
-        return found
+                has_records = True
+        return has_records
 
     async def commit(self, only: set[int] | None = None) -> None:
-        wanted = {each: offset for each, offset in self.positions.items() if only is None or each in only}
+        wanted = {
+            partition: offset for partition, offset in self.positions.items() if only is None or partition in only
+        }
         if not wanted:
             return
         floors = {partition: self.witness.acknowledged[partition] for partition in wanted}
@@ -219,7 +221,7 @@ class ChaosMember:
             topics=[topic],
         )
         answer = await self.call(request, 9)
-        parts = [part for each in answer.topics for part in each.partitions]
+        parts = [part for response_topic in answer.topics for part in response_topic.partitions]
         assert len(parts) == len(wanted), answer
         for part in parts:
             if part.error_code == ErrorCode.NONE:
@@ -232,20 +234,20 @@ class ChaosMember:
         return set()
 
     async def take(self, partitions: set[int]) -> None:
-        """Asks where the group stands in partitions that have become the member's."""
+        """Fetches the committed offsets of newly assigned partitions."""
         if not partitions:
             return
         for partition in partitions:
             self.witness.hold(self, partition)
-            # Held from now on, whatever becomes of the question where to begin.
+            # The member holds the partition from now on, even if the fetch of its offset fails.
             self.positions[partition] = self.witness.acknowledged[partition]
         floors = {partition: self.witness.acknowledged[partition] for partition in partitions}
         topics = [OffsetFetchRequestTopics(name=self.topic, partition_indexes=sorted(partitions))]
         group = OffsetFetchRequestGroup(group_id=self.group_id, topics=topics)
         answer = await self.call(OffsetFetchRequest(groups=[group], require_stable=True), 8)
-        (told,) = answer.groups
-        self.check(told.error_code)
-        for part in (part for topic in told.topics for part in topic.partitions):
+        (fetched,) = answer.groups
+        self.check(fetched.error_code)
+        for part in (part for topic in fetched.topics for part in topic.partitions):
             self.check(part.error_code)
             index = part.partition_index
             self.positions[index] = self.witness.read_back(index, part.committed_offset, floors[index])
@@ -263,7 +265,7 @@ class ChaosMember:
         try:
             return await self._call(request, version)
         except (OSError, asyncio.IncompleteReadError) as error:
-            # The node has gone; whether it heard the request is not known.
+            # The node is gone; whether it received the request is unknown.
             self.witness.counts["disconnected"] += 1
             if self._writer is not None:
                 self._writer.transport.abort()
@@ -288,7 +290,7 @@ class ChaosMember:
 
 
 class ClassicChaosMember(ChaosMember):
-    """JoinGroup, SyncGroup, Heartbeat; gives up everything at every rebalance."""
+    """A classic member (JoinGroup, SyncGroup, Heartbeat): gives up all partitions at every rebalance."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
@@ -327,7 +329,7 @@ class ClassicChaosMember(ChaosMember):
         self.joined = False
 
     def _commit_errors_that_pass(self) -> set[int]:
-        # Between the join and the sync of a generation no member owns a partition. The next heartbeat says so, too.
+        # Between join and sync of a generation no member owns a partition. The next heartbeat gets this error, too.
         return {ErrorCode.REBALANCE_IN_PROGRESS}
 
     async def _join(self) -> None:
@@ -346,7 +348,7 @@ class ClassicChaosMember(ChaosMember):
             self.member_id = answer.member_id
             return await self._join()
         if answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
-            # The group has become one of the other protocol while it was waiting.
+            # The group changed to the other protocol while the member waited.
             raise TryAgainError
         self.check(answer.error_code)
         self.member_id, self.epoch = answer.member_id, answer.generation_id
@@ -368,8 +370,8 @@ class ClassicChaosMember(ChaosMember):
         if synced.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
             return None
         self.check(synced.error_code)
-        mine, _ = decode(ConsumerProtocolAssignment, memoryview(synced.assignment), 0, 2)
-        partitions = {index for partition in mine.assigned_partitions for index in partition.partitions}
+        assignment, _ = decode(ConsumerProtocolAssignment, memoryview(synced.assignment), 0, 2)
+        partitions = {index for partition in assignment.assigned_partitions for index in partition.partitions}
         self._alive_at = sent_at
         self.witness.assigned(self.epoch, self.name, partitions)
         self.witness.counts["assignments"] += 1
@@ -394,7 +396,7 @@ class ClassicChaosMember(ChaosMember):
 
 
 class ConsumerChaosMember(ChaosMember):
-    """ConsumerGroupHeartbeat (KIP-848); gives up only what it is told to."""
+    """A member of the consumer protocol (KIP-848): gives up only the partitions that the coordinator revokes."""
 
     topic_id: Uuid
 
@@ -407,7 +409,7 @@ class ConsumerChaosMember(ChaosMember):
         return self.member_id
 
     def _commit_errors_that_pass(self) -> set[int]:
-        # The epoch has moved on meanwhile; the next heartbeat brings the new one.
+        # The member epoch has changed meanwhile; the next heartbeat returns the new epoch.
         return {ErrorCode.STALE_MEMBER_EPOCH}
 
     async def _belong(self) -> None:

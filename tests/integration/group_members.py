@@ -1,7 +1,7 @@
-"""Members of consumer groups as the tests drive them: real clients that write down what happens to them.
+"""Members of consumer groups for tests: real clients that record their callbacks.
 
-`ConfluentMember` notes every callback in a journal that all members of a test share, so that the order of what happened
-to different members can be told. `drive` polls members in turn until a condition holds: clients do their work in poll.
+`ConfluentMember` notes every callback in a journal that all members of a test share, so the journal shows the order of
+events across members. `drive` polls members in turn until a condition holds: clients do their work in poll.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Event(NamedTuple):
 
 
 class ConfluentMember:
-    """One librdkafka consumer. `journal` may be shared; `records` are the places of what it was given."""
+    """A librdkafka consumer. `journal` may be shared; `records` has the place of every record that it returned."""
 
     def __init__(
         self, bootstrap: str, name: str, group_id: str, *, journal: list[Event] | None = None, **settings: Any
@@ -61,7 +61,7 @@ class ConfluentMember:
         self.commit_results: list[Any] = []
         # Called in the callback of a revocation, before the partitions are given up.
         self.before_revoke: Callable[[list[TopicPartition]], None] | None = None
-        # Says where to begin in partitions that have been assigned, for those who keep offsets elsewhere.
+        # Returns the start offsets of assigned partitions, for tests that store offsets outside Kafka.
         self.positions: Callable[[list[TopicPartition]], list[TopicPartition]] | None = None
         configuration: dict[str, Any] = {
             "bootstrap.servers": bootstrap,
@@ -74,7 +74,7 @@ class ConfluentMember:
             "on_commit": lambda error, partitions: self.commit_results.append((error, partitions)),
         }
         if settings.get("group.protocol") != "consumer":
-            # Soon enough to hear of a rebalance without waiting; the broker of these tests says so otherwise.
+            # Short enough to learn of a rebalance at once; under the consumer protocol the broker sets this interval.
             configuration |= {"heartbeat.interval.ms": 100, "session.timeout.ms": 6000}
         self.consumer = Consumer({**configuration, **settings})
 
@@ -133,15 +133,15 @@ def closing(*members: ConfluentMember) -> Iterator[None]:
         yield
     finally:
         for member in members:
-            # Closing twice is refused by the client, and only that.
+            # The client raises this error only if it is closed a second time.
             with contextlib.suppress(RuntimeError):
                 member.close()
 
 
-def drive(members: Sequence[ConfluentMember], condition: Callable[[], bool], what: str) -> None:
+def drive(members: Sequence[ConfluentMember], condition: Callable[[], bool], description: str) -> None:
     deadline = time.monotonic() + DRIVE_SECONDS_MAX
     while not condition():
-        assert time.monotonic() < deadline, f"in vain waited until {what}: {[m.owned for m in members]}"
+        assert time.monotonic() < deadline, f"in vain waited until {description}: {[m.owned for m in members]}"
         for member in members:
             member.poll()
 
@@ -158,7 +158,7 @@ def create_topic(bootstrap: str, partitions: int, *, name: str | None = None, re
 
 
 def fill(bootstrap: str, topic: str, counts: Sequence[int], *, start: int = 0) -> None:
-    """`counts[p]` records into partition p, whose values are "p:number" from `start` on."""
+    """Writes `counts[p]` records to partition p, with values "p:number" from `start` on."""
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
     failures: list[object] = []
 
@@ -187,9 +187,9 @@ def places(topic: str, count: int) -> set[tuple[str, int]]:
 
 
 def shared(members: list[ConfluentMember], topic: str, count: int) -> bool:
-    """Every partition has one owner, and the members' shares differ by one at most."""
+    """True if every partition has one owner, and the members' shares differ by at most one partition."""
     owned = [member.owned for member in members]
-    sizes = sorted(len(each) for each in owned)
+    sizes = sorted(len(partitions) for partitions in owned)
     return (
         sum(sizes) == count and set().union(*owned) == places(topic, count) and (not sizes or sizes[-1] - sizes[0] <= 1)
     )

@@ -1,6 +1,6 @@
 """Fifty members of a group that join, leave, crash and freeze at random, and a node that crashes once among them.
 
-The choices come from a seed, which is part of every failure's message; how they fall in time does not.
+The choices come from a seed, which every failure message contains; their timing is not reproducible.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SETTINGS = {
 
 
 def check_that_promises_hold(kinds: list[type[ChaosMember]], *, seconds: float) -> None:
-    """No partition with two owners in one generation, no commit lost or moved back, nothing unread; it settles."""
+    """Checks one owner per generation, no commit lost or moved back, every record read, and a settled end."""
     with ottla.testing.cluster(settings=SETTINGS) as cluster:
         topic = create_topic(cluster.bootstrap, PARTITIONS)
         chaos = Chaos(cluster, topic, kinds, seconds)
@@ -68,14 +68,14 @@ class Chaos:
         self.rng = random.Random(SEED)
         self.witness = Witness(PARTITIONS, is_mixed=len(kinds) > 1)
         self.members: list[ChaosMember] = []
-        # Names that a static member has; they come back to it.
+        # Unused instance ids of static members; a member that leaves returns its id.
         self.names = [f"static-{number}" for number in range(STATIC_MEMBERS)]
         self.produced = [0] * PARTITIONS
-        # A producer that repeats itself must not make the count wrong.
+        # Idempotent, because a repeated record would make the counts wrong.
         self.producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 5, "enable.idempotence": True})
         answer = ask(cluster.node(1), MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12)
         ConsumerChaosMember.topic_id = answer.topics[0].topic_id
-        # Asking for the coordinator is what creates the topic of the offsets.
+        # The first FindCoordinator request creates the topic of committed offsets.
         wait_until(self.has_coordinator, "there is a coordinator")
 
     def has_coordinator(self) -> bool:
@@ -98,7 +98,7 @@ class Chaos:
         background.cancel()
         while len(self.members) < MEMBERS:
             self.add()
-        # The client may hold records that it has not sent yet.
+        # The producer may hold records that it has not sent yet.
         assert self.producer.flush(60) == 0
         await self.settle()
         await asyncio.gather(*(member.leave() for member in self.members))
@@ -111,19 +111,19 @@ class Chaos:
         member.start()
 
     async def disturb(self) -> None:
-        what = self.rng.choices(["join", "leave", "crash", "freeze"], [4, 2, 2, 2])[0]
-        self.witness.counts[what] += 1
-        if what == "join" or not self.members:
+        action = self.rng.choices(["join", "leave", "crash", "freeze"], [4, 2, 2, 2])[0]
+        self.witness.counts[action] += 1
+        if action == "join" or not self.members:
             if len(self.members) < MEMBERS:
                 self.add()
             return
         member = self.rng.choice(self.members)
-        if what == "freeze":
+        if action == "freeze":
             # Some shorter than a session, some longer.
             member.freeze(self.rng.uniform(0.3, 6))
             return
         self.members.remove(member)
-        if what == "crash":
+        if action == "crash":
             await member.crash()
         else:
             asyncio.get_running_loop().create_task(self.send_away(member))
@@ -131,7 +131,7 @@ class Chaos:
         self.give_name_back(member)
 
     def crash_node(self) -> None:
-        """The coordinator's turn: it comes back with what it had acknowledged."""
+        """Kills the coordinator; after its restart it must have every acknowledged commit."""
         self.cluster.node(1).kill()
         self.cluster.node(1).start()
 
@@ -144,7 +144,7 @@ class Chaos:
             self.names.append(member.instance_id)
 
     def check_alive(self, *tasks: asyncio.Task[None]) -> None:
-        """What goes wrong in a member's task is said at once."""
+        """Raises the exception of a failed task at once."""
         for task in [*tasks, *(member.task for member in self.members)]:
             if task is not None and task.done():
                 task.result()
@@ -158,7 +158,7 @@ class Chaos:
             await asyncio.sleep(0.05)
 
     async def settle(self) -> None:
-        """No member leaves any more: every partition gets an owner, and all records are read and committed."""
+        """Waits, with no more changes, until every partition has an owner and all records are read and committed."""
         deadline = time.monotonic() + SETTLE_SECONDS_MAX
         while not self.settled():
             self.check_alive()

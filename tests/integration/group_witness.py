@@ -1,6 +1,6 @@
-"""What all members of a group together know; raises as soon as the group breaks a promise.
+"""The combined knowledge of all members of a group; raises as soon as the group breaks a promise.
 
-Two members own a partition at once, or a committed offset is lost or moves backwards.
+A broken promise is a partition with two owners at once, or a committed offset that is lost or moves backwards.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ __all__ = ["Witness"]
 
 
 class Witness:
-    """What all members together know."""
+    """The combined knowledge of all members."""
 
     def __init__(self, partitions: int, *, is_mixed: bool) -> None:
         self.partitions = partitions
         self.is_mixed = is_mixed
         self.delivered: dict[int, set[int]] = defaultdict(set)
-        # The furthest commit that was acknowledged.
+        # By partition: the highest acknowledged commit.
         self.acknowledged: dict[int, int] = defaultdict(int)
-        # Who owns what in each generation; known where members of one protocol are among themselves.
+        # By generation: the owner of every partition; only for groups whose members all use one protocol.
         self.by_generation: dict[int, dict[int, str]] = defaultdict(dict)
-        # Who holds what now.
+        # By partition: its current holders.
         self.holders: dict[int, dict[str, ChaosMember]] = defaultdict(dict)
         self.counts: dict[str, int] = defaultdict(int)
 

@@ -16,7 +16,7 @@ from tests.support.acl_scenario import SETTINGS, play
 from tests.support.as_kafka import Answers, KafkasAnswers, as_kept
 from tests.support.brokers import OttlaFromFile
 
-# Where we differ on purpose, and why.
+# Intended differences from Apache Kafka, with their reasons.
 _SAID = "Apache Kafka fails with UNKNOWN_SERVER_ERROR; we say what is wrong"
 DIFFERENCES = {
     f"refused: only for filters: {kind}": _SAID
@@ -51,8 +51,8 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OttlaFromFile]:
 def command(node: OttlaFromFile, *arguments: str) -> tuple[int, Any]:
     program = str(Path(sys.executable).parent / "ottla")
     words = [program, "acls", *arguments, "--bootstrap-server", node.bootstrap, "--json"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
-    return done.returncode, json.loads(done.stdout) if done.stdout else done.stderr
+    completed = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    return completed.returncode, json.loads(completed.stdout) if completed.stdout else completed.stderr
 
 
 def test_our_command_takes_the_flags_of_kafka_acls(node: OttlaFromFile) -> None:

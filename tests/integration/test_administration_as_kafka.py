@@ -1,4 +1,4 @@
-"""What Ottla answers to administrators, field by field, beside what Apache Kafka 4.3 answered to the same requests."""
+"""Administrative requests: Ottla's answers, compared field by field with those of Apache Kafka 4.3."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.data.make_administration_answers import ANSWERS
 from tests.support.administration_scenario import SETTINGS, play
 from tests.support.as_kafka import Answers, KafkasAnswers, played_with_ottla
 
-# Where we differ on purpose, and why.
+# Intended differences from Apache Kafka, with their reasons.
 _IN_WORDS = "Kafka says in words that there is no error"
 DIFFERENCES = {
     "more of nothing, version 3": "we say what is wrong",

@@ -1,4 +1,4 @@
-"""What Ottla answers, field by field, beside what Apache Kafka 4.3 answered to the same requests."""
+"""The data path: Ottla's answers, compared field by field with those of Apache Kafka 4.3 to the same requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.data.make_data_path_answers import ANSWERS
 from tests.support.as_kafka import Answers, KafkasAnswers, played_with_ottla
 from tests.support.data_path_scenario import SETTINGS, play
 
-# Where we differ on purpose, and why.
+# Intended differences from Apache Kafka, with their reasons.
 _STARTS = "the log's start offset is told although the records were refused before they came to the log"
 DIFFERENCES = {
     "a batch cut short": _STARTS,

@@ -1,4 +1,4 @@
-"""The audit of a node: who was allowed or refused what, and who logged in, in files and in the topic `__audit`."""
+"""The audit of a node: allowed and denied requests and logins, in files and in the topic `__audit`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslNode]:
 
 
 def work(node: SaslNode) -> None:
-    """alice writes where she may and where she may not, and somebody guesses a password."""
+    """alice writes to an allowed and to a denied topic, and another client guesses a password."""
     errors: list[Any] = []
     alice = confluent_kafka.Producer(librdkafka(node, "PLAIN"))
     for topic in ("orders", "secrets"):
@@ -52,20 +52,20 @@ def work(node: SaslNode) -> None:
 
 def searched(node: SaslNode, *arguments: str) -> list[dict[str, Any]]:
     words = [str(Path(sys.executable).parent / "ottla"), "audit", "-b", node.node.bootstrap, "--json", *arguments]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
-    return json.loads(done.stdout) if done.returncode == 0 else []
+    completed = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    return json.loads(completed.stdout) if completed.returncode == 0 else []
 
 
 @pytest.fixture(params=["topic", "files"])
 def search(request: pytest.FixtureRequest, node: SaslNode) -> Search:
-    """Searches until something is found: events are written a little later than they happen."""
+    """Searches until events match, because events are written a little later than they happen."""
     place = ("--file", str(node.node.directory / "audit")) if request.param == "files" else ()
 
     def find(*arguments: str) -> list[dict[str, Any]]:
         deadline = time.monotonic() + 60
-        while not (found := searched(node, *place, *arguments)) and time.monotonic() < deadline:
+        while not (events := searched(node, *place, *arguments)) and time.monotonic() < deadline:
             time.sleep(0.05)
-        return found
+        return events
 
     return find
 

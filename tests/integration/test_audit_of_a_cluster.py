@@ -1,4 +1,4 @@
-"""The audit of three nodes with TLS and SASL: every event is there once, in the files of its node and in the topic."""
+"""The audit of three nodes with TLS and SASL: every event is in the files of its node once, and in the topic once."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ class AuditedCluster(SecuredUp):
     def search(self, *arguments: str) -> Events:
         command = [str(Path(sys.executable).parent / "ottla"), "audit", "--json", "--limit", "100000", *arguments]
         command += ["--command-config", str(self.file("client.properties"))]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-        found: Events = json.loads(done.stdout) if done.returncode == 0 and done.stdout else []
-        return found
+        completed = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        events: Events = json.loads(completed.stdout) if completed.returncode == 0 and completed.stdout else []
+        return events
 
     def in_files(self, *arguments: str) -> Events:
         return self.search("--file", str(self.audit), *arguments)
@@ -81,7 +81,7 @@ def work(cluster: AuditedCluster) -> None:
             with cluster.encrypted(address) as client:
                 assert cluster.log_in(client, "alice", "a-guess") != 0
         with cluster.encrypted(address) as client:
-            # A node may learn of a new user a moment later.
+            # A node may learn of a new user a moment after its creation.
             if cluster.log_in(client, "alice", "alice-secret") == 0:
                 for number in range(DENIALS):
                     topic = CreatableTopic(name=f"forbidden-{number}", num_partitions=1, replication_factor=1)
@@ -102,7 +102,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AuditedCluster
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Events are written a little later than they happen."""
+    """Waits for the condition, because events are written a little later than they happen."""
     deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
@@ -131,8 +131,8 @@ def test_every_event_of_every_node_is_found_once(cluster: AuditedCluster, place:
         return by_node([event for event in search(*REFUSED) if event["mechanism"] == "TLS"])
 
     def denials() -> dict[int, int]:
-        found = search("--stream", "authorization", "--decision", "denied", "--resource", "TOPIC:forbidden-*")
-        return by_node(found)
+        events = search("--stream", "authorization", "--decision", "denied", "--resource", "TOPIC:forbidden-*")
+        return by_node(events)
 
     until(lambda: guesses() == dict.fromkeys(NODES, GUESSES))
     until(lambda: strangers() == dict.fromkeys(NODES, STRANGERS))
@@ -144,8 +144,8 @@ def test_every_event_of_every_node_is_found_once(cluster: AuditedCluster, place:
 def test_the_files_and_the_topic_agree(cluster: AuditedCluster) -> None:
     written = keys(cluster.in_files())
     until(lambda: not written - keys(cluster.search()))
-    told = keys(cluster.search())
-    until(lambda: not told - keys(cluster.in_files()))
+    in_topic = keys(cluster.search())
+    until(lambda: not in_topic - keys(cluster.in_files()))
 
 
 def test_nodes_that_log_in_at_each_other_are_told_of(cluster: AuditedCluster) -> None:

@@ -14,7 +14,7 @@ from tests.support.brokers import OttlaFromFile, free_ports
 
 KAFKA = read_answers()
 
-# Where we differ on purpose, and why.
+# Intended differences from Apache Kafka, with their reasons.
 DIFFERENCES = {
     f"alter configs by steps, version {version}": "Apache Kafka has no sentence for a broker's loggers; we have one"
     for version in (0, 1)
@@ -43,7 +43,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 def test_the_scenario_is_the_one_kafka_was_asked(answers: dict[str, Any]) -> None:
     assert set(answers) == set(KAFKA)
-    assert all(set(answers[label]["sets"]) == set(asked["sets"]) for label, asked in KAFKA.items())
+    assert all(set(answers[label]["sets"]) == set(kept["sets"]) for label, kept in KAFKA.items())
 
 
 @pytest.mark.parametrize("label", list(KAFKA))
@@ -79,7 +79,7 @@ def test_a_forged_replica_id_needs_cluster_action(answers: dict[str, Any], label
 
 def test_the_transactional_id_of_the_request_is_checked(answers: dict[str, Any]) -> None:
     """CVE-2018-17196: a producer may not write with a transactional id that is not its own."""
-    asked = answers["produce as rival-tx, version 12"]
-    assert codes(asked["answers"][asked["sets"]["everything"]]) == {53}
-    asked = answers["produce as tx, version 12"]
-    assert 53 not in codes(asked["answers"][asked["sets"]["everything"]])
+    question = answers["produce as rival-tx, version 12"]
+    assert codes(question["answers"][question["sets"]["everything"]]) == {53}
+    question = answers["produce as tx, version 12"]
+    assert 53 not in codes(question["answers"][question["sets"]["everything"]])

@@ -1,4 +1,4 @@
-"""Who sends faster than brokers acknowledge is held back: memory is bounded, nothing is lost."""
+"""A producer that sends faster than brokers acknowledge is blocked: memory is bounded, and no record is lost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_sending_waits_while_nothing_is_acknowledged() -> None:
 
 
 async def _send_to_a_node_that_sleeps(bootstrap: str, topic: str, pid: int) -> list[int]:
-    """The offsets of all that was sent."""
+    """Returns the offsets of all records that were sent."""
     connections = Cluster(ClientSettings(bootstrap_servers=parse_bootstrap(bootstrap)))
     producer = Producer(connections, ProducerSettings(buffer_bytes=BUFFER_BYTES, linger_ms=0))
     deliveries = [await producer.send(topic, RECORD)]
@@ -46,4 +46,4 @@ async def _send_to_a_node_that_sleeps(bootstrap: str, topic: str, pid: int) -> l
     metadata = [await delivery for delivery in deliveries]
     await producer.close()
     await connections.close()
-    return [each.offset for each in metadata]
+    return [record.offset for record in metadata]

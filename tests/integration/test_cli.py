@@ -1,4 +1,4 @@
-"""The `ottla` command as a person or a script uses it."""
+"""The `ottla` command as users and scripts run it."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ class Started:
         raise AssertionError(self.process.communicate()[1])
 
     def read_until(self, end: str) -> list[str]:
-        """What it says from here on, up to a line that ends like this."""
+        """The next lines of standard output, up to the first line with this end."""
         assert self.process.stdout is not None
-        said: list[str] = []
-        while not said or (said[-1] and not said[-1].rstrip("\n").endswith(end)):
-            said.append(self.process.stdout.readline())
-        return said
+        lines: list[str] = []
+        while not lines or (lines[-1] and not lines[-1].rstrip("\n").endswith(end)):
+            lines.append(self.process.stdout.readline())
+        return lines
 
     def stop(self, number: signal.Signals) -> tuple[int, str]:
         self.process.send_signal(number)
@@ -69,10 +69,10 @@ class Started:
 def started(tmp_path: Path) -> Iterator[list[Started]]:
     running: list[Started] = []
     yield running
-    for one in running:
-        if one.process.poll() is None:
-            os.killpg(one.process.pid, signal.SIGKILL)
-        one.process.communicate()
+    for command in running:
+        if command.process.poll() is None:
+            os.killpg(command.process.pid, signal.SIGKILL)
+        command.process.communicate()
 
 
 def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -88,14 +88,14 @@ def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def start(started: list[Started], *arguments: str, cwd: Path) -> Started:
-    one = Started(*arguments, cwd=cwd)
-    started.append(one)
-    return one
+    command = Started(*arguments, cwd=cwd)
+    started.append(command)
+    return command
 
 
 @contextlib.contextmanager
 def heeded(number: signal.Signals) -> Iterator[None]:
-    """What is started meanwhile heeds the signal, also where these tests run in the background or under `nohup`."""
+    """Resets the signal to its default, which child processes inherit: under `nohup` it may be ignored."""
     before = signal.signal(number, signal.SIG_DFL)
     try:
         yield
@@ -123,9 +123,9 @@ def test_up_says_ready_serves_and_stops_cleanly(started: list[Started], tmp_path
 def test_up_without_settings_shows_what_to_try_next(started: list[Started], tmp_path: Path) -> None:
     up = start(started, "up", "--port", "0", cwd=tmp_path)
     bootstrap = up.wait_until_ready()
-    # All of it is written at once.
-    said = "".join(up.read_until("Ctrl-C stops the cluster."))
-    assert said.endswith(NEXT_STEPS.format(bootstrap=bootstrap, data=tmp_path / "data") + "\n")
+    # The whole text is written at once.
+    output = "".join(up.read_until("Ctrl-C stops the cluster."))
+    assert output.endswith(NEXT_STEPS.format(bootstrap=bootstrap, data=tmp_path / "data") + "\n")
     assert up.stop(signal.SIGTERM)[0] == 0
     assert (tmp_path / "data" / "node-1" / "data" / "meta.properties").exists()
     again = start(started, "up", "--port", bootstrap.partition(":")[2], "--set", "num.partitions=7", cwd=tmp_path)
@@ -164,22 +164,22 @@ def test_what_is_wrong_is_said_in_one_sentence(
     tmp_path: Path, arguments: tuple[str, ...], code: int, sentence: str
 ) -> None:
     (tmp_path / "odd.properties").write_text("node.id=1\nlog.segment.bytes=-5\n")
-    done = run(*arguments, cwd=tmp_path)
-    assert done.returncode == code, done.stderr
-    assert sentence in done.stderr
-    assert "Traceback" not in done.stderr
+    completed = run(*arguments, cwd=tmp_path)
+    assert completed.returncode == code, completed.stderr
+    assert sentence in completed.stderr
+    assert "Traceback" not in completed.stderr
     if code == 1:
-        assert re.fullmatch(r"ottla: .*\.\n", done.stderr), done.stderr
+        assert re.fullmatch(r"ottla: .*\.\n", completed.stderr), completed.stderr
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_another_address_is_advertised_and_warned_of(started: list[Started], tmp_path: Path, nodes: int) -> None:
-    # All of 127.0.0.0/8 is this machine.
-    where = ("--host", "0.0.0.0", "--advertise", "127.0.0.77", "--insecure")
-    up = start(started, "up", "--nodes", str(nodes), "--port", "0", *where, cwd=tmp_path)
+    # Every address in 127.0.0.0/8 is this machine.
+    address_options = ("--host", "0.0.0.0", "--advertise", "127.0.0.77", "--insecure")
+    up = start(started, "up", "--nodes", str(nodes), "--port", "0", *address_options, cwd=tmp_path)
     addresses = up.wait_until_ready().split(",")
     assert {address.partition(":")[0] for address in addresses} == {"127.0.0.77"}
-    # A client that knows any address is told the advertised ones.
+    # A client that connects to any address gets the advertised addresses.
     port = addresses[0].partition(":")[2]
     cluster = AdminClient({"bootstrap.servers": f"127.0.0.5:{port}"}).list_topics(timeout=30)
     assert {f"{broker.host}:{broker.port}" for broker in cluster.brokers.values()} == set(addresses)
@@ -211,8 +211,8 @@ def test_a_level_of_logs_that_does_not_exist_is_said(
 ) -> None:
     monkeypatch.setenv("OTTLA_LOG_LEVEL", "loud")
     assert up(nodes=1, port=0, data=str(tmp_path), set={}) == 1
-    said = "ottla: OTTLA_LOG_LEVEL is LOUD, but it must be one of FATAL, ERROR, WARN, INFO, DEBUG, TRACE.\n"
-    assert capfd.readouterr().err == said
+    message = "ottla: OTTLA_LOG_LEVEL is LOUD, but it must be one of FATAL, ERROR, WARN, INFO, DEBUG, TRACE.\n"
+    assert capfd.readouterr().err == message
 
 
 def test_a_taken_port_is_one_sentence(tmp_path: Path) -> None:
@@ -220,10 +220,10 @@ def test_a_taken_port_is_one_sentence(tmp_path: Path) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        done = run("up", "--port", str(port), cwd=tmp_path)
-    assert done.returncode == 1
-    assert f"Port {port} is in use by another process" in done.stderr
-    assert "Traceback" not in done.stderr
+        completed = run("up", "--port", str(port), cwd=tmp_path)
+    assert completed.returncode == 1
+    assert f"Port {port} is in use by another process" in completed.stderr
+    assert "Traceback" not in completed.stderr
 
 
 def test_a_second_node_on_the_same_data_refuses_to_start(started: list[Started], tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_a_second_node_on_the_same_data_refuses_to_start(started: list[Started],
     second = run("up", "--port", "0", "--data", "d", cwd=tmp_path)
     assert second.returncode == 1
     assert re.fullmatch(r"ottla: Another 'ottla up' is using the data directory d\.\n", second.stderr)
-    # The same directory by another door, on another port.
+    # The same directory through the other command, on another port.
     properties = (tmp_path / "d" / "node-1" / "node.properties").read_text()
     properties = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:0", properties)
     (tmp_path / "other.properties").write_text(properties)
@@ -258,7 +258,7 @@ def test_up_with_several_nodes_is_one_cluster(started: list[Started], tmp_path: 
     up = start(started, "up", "--nodes", "3", "--port", "0", "--data", "d", cwd=tmp_path)
     bootstrap = up.wait_until_ready()
     admin = AdminClient({"bootstrap.servers": bootstrap.partition(",")[0], "log_level": 0})
-    # Each is ready by its own word; the others hear of it a moment later.
+    # Every node reports itself ready; the other nodes learn of it a moment later.
     wait_until(lambda: len(admin.list_topics(timeout=30).brokers) == 3, "the first node knows all three")
     brokers = admin.list_topics(timeout=30).brokers
     assert {f"{broker.host}:{broker.port}" for broker in brokers.values()} == set(bootstrap.split(","))
@@ -314,10 +314,10 @@ def test_a_cluster_is_not_started_with_fewer_controllers_than_it_needs(tmp_path:
     directory.mkdir(parents=True)
     written = "controller.quorum.voters=1@127.0.0.1:1,2@127.0.0.1:2,3@127.0.0.1:3\n"
     (directory / "node.properties").write_text(written)
-    done = run("up", "--port", "0", "--data", "d", cwd=tmp_path)
-    assert done.returncode == 1
-    assert re.fullmatch(r"ottla: The cluster in d has 3 controllers, .* start it with --nodes 3\.\n", done.stderr)
-    # So that the right command still finds them all.
+    completed = run("up", "--port", "0", "--data", "d", cwd=tmp_path)
+    assert completed.returncode == 1
+    assert re.fullmatch(r"ottla: The cluster in d has 3 controllers, .* start it with --nodes 3\.\n", completed.stderr)
+    # The file is unchanged, so the right command still finds all nodes.
     assert (directory / "node.properties").read_text() == written
 
 
@@ -326,10 +326,10 @@ def test_when_one_of_several_nodes_cannot_start_the_others_stop(started: list[St
     (tmp_path / "d" / "node-2" / "data").mkdir(parents=True)
     meta = "version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAQ\nnode.id=77\ndirectory.id=AAAAAAAAAAAAAAAAAAAAZg\n"
     (tmp_path / "d" / "node-2" / "data" / "meta.properties").write_text(meta)
-    done = run("up", "--nodes", "2", "--port", "0", "--data", "d", cwd=tmp_path)
-    assert done.returncode == 1
-    assert "ottla: Node 2 has ended with exit code 1, so the others stop.\n" in done.stderr
-    assert "Traceback" not in done.stderr
+    completed = run("up", "--nodes", "2", "--port", "0", "--data", "d", cwd=tmp_path)
+    assert completed.returncode == 1
+    assert "ottla: Node 2 has ended with exit code 1, so the others stop.\n" in completed.stderr
+    assert "Traceback" not in completed.stderr
     assert not (tmp_path / "d" / "node-1" / "node.pid").exists()
 
 
@@ -344,7 +344,7 @@ def test_start_is_quick_and_small(started: list[Started], tmp_path: Path) -> Non
     up = start(started, "up", "--port", "0", "--set", "num.partitions=1", cwd=tmp_path)
     up.wait_until_ready()
     process = psutil.Process(up.process.pid)
-    # Its own time, whatever else the machine does. Generous still: what it should be is measured by the benchmark.
+    # CPU time does not depend on other processes. The limit is generous: the benchmark measures the real figure.
     times = process.cpu_times()
     assert times.user + times.system < 2
     assert process.memory_info().rss < 39 * 2**20
@@ -386,7 +386,7 @@ def test_a_server_properties_file_of_kafka_is_read_as_it_is(started: list[Starte
         pass
     code, errors = node.stop(signal.SIGTERM)
     assert code == 0
-    # Its listeners are open to other machines, which is the only thing to warn of.
+    # The only warning: its listeners are open to other machines.
     (warning,) = [line for line in errors.splitlines() if "WARN" in line]
     assert "clients need no credentials for PLAINTEXT://:0" in warning
     assert not (tmp_path / "node.pid").exists()
@@ -398,17 +398,17 @@ def test_keys_that_change_nothing_here_are_said_once_each(started: list[Started]
     (tmp_path / "node.properties").write_text(
         "process.roles=broker,controller\nnode.id=1\nlisteners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0\n"
         "controller.listener.names=CONTROLLER\ncontroller.quorum.voters=1@127.0.0.1:0\n"
-        # Kafka's default, written out, is nothing to speak of.
+        # A key that is set to Kafka's default is not reported.
         f"log.dirs={tmp_path / 'data'}\nmetrics.num.samples=2\n{text}"
     )
     node = start(started, "node", "--config", "node.properties", cwd=tmp_path)
     node.wait_until_ready()
     code, errors = node.stop(signal.SIGTERM)
     assert code == 0
-    said = [line.split(" ", 4) for line in errors.splitlines() if " has no effect: " in line]
-    assert {line[2] for line in said} == {"INFO"}
-    assert sorted(line[4].partition(" ")[0] for line in said) == sorted(set_otherwise)
-    assert all(re.fullmatch(r"\S+ has no effect: .+\.", line[4]) for line in said)
+    words = [line.split(" ", 4) for line in errors.splitlines() if " has no effect: " in line]
+    assert {line[2] for line in words} == {"INFO"}
+    assert sorted(line[4].partition(" ")[0] for line in words) == sorted(set_otherwise)
+    assert all(re.fullmatch(r"\S+ has no effect: .+\.", line[4]) for line in words)
 
 
 @pytest.fixture(scope="module")
@@ -459,18 +459,18 @@ def test_a_shell_completes_names_of_the_cluster(
     words = line.format(named_things).split(" ")
     monkeypatch.setenv("_OTTLA_COMPLETE", f"{shell}_complete")
     monkeypatch.setenv("COMP_WORDS", " ".join(words))
-    # Fish gives the word that was begun, the others its number.
+    # fish passes the unfinished word, bash and zsh pass its index.
     monkeypatch.setenv("COMP_CWORD", words[-1] if shell == "fish" else str(len(words) - 1))
     main([])
-    said = capfd.readouterr()
-    assert said.err == ""
-    lines = said.out.strip().splitlines()
+    captured = capfd.readouterr()
+    assert captured.err == ""
+    lines = captured.out.strip().splitlines()
     if shell == "zsh":
-        # Three lines each: the kind, the word, its help.
+        # zsh gets three lines per candidate: the kind, the word, its help.
         assert set(lines[1::3]) == offered
     else:
-        # Fish shows what an option means behind a tab.
-        assert {one.partition(",")[2].partition("\t")[0] for one in lines} == offered
+        # fish gets the help of an option behind a tab.
+        assert {candidate.partition(",")[2].partition("\t")[0] for candidate in lines} == offered
 
 
 def test_bash_itself_completes_names(named_things: str, tmp_path: Path) -> None:
@@ -485,7 +485,7 @@ def test_bash_itself_completes_names(named_things: str, tmp_path: Path) -> None:
     command = ["bash", "-c", script, "bash", named_things]
     for _ in range(5):
         # If the cluster takes longer than a second, nothing is offered, and the user presses the key again.
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
-        if done.stdout != "\n":
+        completed = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+        if completed.stdout != "\n":
             break
-    assert (done.stdout, done.stderr) == ("orders\n", "")
+    assert (completed.stdout, completed.stderr) == ("orders\n", "")

@@ -32,18 +32,18 @@ def configs(node: Cluster, capfd: pytest.CaptureFixture[str], monkeypatch: pytes
 
     def call(*words: str, code: int = 0) -> str:
         assert run(["configs", *words]) == code
-        said = capfd.readouterr()
-        assert PASSWORD not in said.out + said.err
-        return said.out + said.err
+        captured = capfd.readouterr()
+        assert PASSWORD not in captured.out + captured.err
+        return captured.out + captured.err
 
     return call
 
 
-def kept(node: Cluster) -> list[UserScramCredentialRecord]:
+def records_in_log(node: Cluster) -> list[UserScramCredentialRecord]:
     log = node.nodes[0].directory / "data" / "__cluster_metadata-0" / f"{0:020}.log"
     batches = [batch for batch in iterate_batches(log.read_bytes()) if not batch.header.is_control]
     records: list[Any] = [
-        decode_record(memoryview(each.value or b"")) for batch in batches for each in iterate_records(batch)
+        decode_record(memoryview(record.value or b"")) for batch in batches for record in iterate_records(batch)
     ]
     return [record for record in records if isinstance(record, UserScramCredentialRecord)]
 
@@ -51,13 +51,13 @@ def kept(node: Cluster) -> list[UserScramCredentialRecord]:
 def test_credentials_are_set_shown_and_removed(node: Cluster, configs: Command) -> None:
     password = f"SCRAM-SHA-256=[iterations=8192,password={PASSWORD.replace(']', '')}]"
     assert "Set SCRAM-SHA-256 of user alice." in configs("alter", "--user", "alice", "--set", password)
-    both = ("--set", "SCRAM-SHA-256=[password=x],SCRAM-SHA-512=[password=y]")
-    configs("alter", "--entity-type", "users", "--entity-name", "bob", *both)
+    credentials = ("--set", "SCRAM-SHA-256=[password=x],SCRAM-SHA-512=[password=y]")
+    configs("alter", "--entity-type", "users", "--entity-name", "bob", *credentials)
     configs("alter", "--user", "alice", "--set", "producer_byte_rate=1000")
-    shown = configs("describe", "--user", "alice")
-    assert "producer_byte_rate" in shown
-    assert "SCRAM-SHA-256" in shown
-    assert "8192" in shown
+    description = configs("describe", "--user", "alice")
+    assert "producer_byte_rate" in description
+    assert "SCRAM-SHA-256" in description
+    assert "8192" in description
     assert json.loads(configs("describe", "--entity-type", "users", "--json")) == [
         {"entity": {"user": "alice"}, "quotas": {"producer_byte_rate": 1000.0}},
         {"entity": {"user": "alice"}, "credentials": {"SCRAM-SHA-256": 8192}},
@@ -67,7 +67,7 @@ def test_credentials_are_set_shown_and_removed(node: Cluster, configs: Command) 
     configs("alter", "--user", "bob", "--unset", "SCRAM-SHA-256,SCRAM-SHA-512")
     assert "SCRAM" not in configs("describe", "--entity-type", "users")
     assert "no such credential" in configs("alter", "--user", "alice", "--unset", "SCRAM-SHA-256", code=1)
-    alice = next(record for record in kept(node) if record.name == "alice")
+    alice = next(record for record in records_in_log(node) if record.name == "alice")
     salted = hashlib.pbkdf2_hmac("sha256", PASSWORD.replace("]", "").encode(), bytes(alice.salt), 8192)
     client_key = hmac.digest(salted, b"Client Key", "sha256")
     assert bytes(alice.stored_key) == hashlib.sha256(client_key).digest()
@@ -90,7 +90,7 @@ def test_credentials_are_set_shown_and_removed(node: Cluster, configs: Command) 
 def test_what_cannot_be_is_said_in_one_sentence(
     configs: Command, words: tuple[str, ...], code: int, sentence: str
 ) -> None:
-    said = configs("alter", *words, code=code)
-    assert sentence in said
-    assert "secret" not in said
-    assert "Traceback" not in said
+    output = configs("alter", *words, code=code)
+    assert sentence in output
+    assert "secret" not in output
+    assert "Traceback" not in output

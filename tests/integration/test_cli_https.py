@@ -27,7 +27,7 @@ class Answers(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Says nothing."""
+        """Writes no log."""
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_the_authority_is_named_by_a_flag(
 ) -> None:
     assert run([*command, url, "--ca", str(certificates.trusted)]) == 0
     assert "There are no" in capsys.readouterr().err
-    # The machine does not trust this authority.
+    # Without --ca the command uses the machine's authorities, which do not include this one.
     assert run([*command, url]) == 1
     assert "certificate" in capsys.readouterr().err
     wrong = tmp_path / "wrong.pem"

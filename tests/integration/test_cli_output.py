@@ -81,18 +81,18 @@ LISTINGS = [
     "top --interval 0.2 --count 1",
     "profile list",
 ]
-# Objects whose keys are names of the user or of Kafka: settings, quotas, loggers.
+# Objects whose keys are names given by users or by Kafka: settings, quotas, loggers.
 NAMED = re.compile(r"apis|configs|settings|properties|metrics|quotas|values")
 
 
-def keys_of(value: Any, where: str = "") -> Iterator[tuple[str, str]]:
+def keys_of(value: Any, parent: str = "") -> Iterator[tuple[str, str]]:
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield where, key
+            yield parent, key
             yield from keys_of(inner, key)
     elif isinstance(value, list):
         for inner in value:
-            yield from keys_of(inner, where)
+            yield from keys_of(inner, parent)
 
 
 @pytest.mark.parametrize("line", LISTINGS)
@@ -100,11 +100,11 @@ def test_json_has_one_case_style(full: str, line: str, capsys: pytest.CaptureFix
     from ottla.cli.app import run
 
     words = line.split()
-    where = [] if words[0] == "profile" or "feature-dep" in line or "version-map" in line else ["-b", full]
-    code = run([*words, "--json", *where])
-    said = capsys.readouterr()
-    assert code == 0 or words[0] == "doctor", said.err
-    answer = json.loads(said.out)
+    bootstrap = [] if words[0] == "profile" or "feature-dep" in line or "version-map" in line else ["-b", full]
+    code = run([*words, "--json", *bootstrap])
+    captured = capsys.readouterr()
+    assert code == 0 or words[0] == "doctor", captured.err
+    answer = json.loads(captured.out)
     odd = {
         (parent, key)
         for parent, key in keys_of(answer)
@@ -124,7 +124,7 @@ def on_a_terminal(line: str, bootstrap: str, columns: int = 80) -> tuple[int, st
             while piece := os.read(ours, 65536):
                 pieces.append(piece)
         except OSError:
-            # Linux's way to tell the end of a terminal.
+            # Linux reports the end of a terminal with this error.
             return
 
     process = subprocess.Popen(
@@ -146,13 +146,13 @@ def on_a_terminal(line: str, bootstrap: str, columns: int = 80) -> tuple[int, st
 @pytest.mark.parametrize("line", LISTINGS)
 def test_nothing_is_wider_than_the_terminal(full: str, line: str) -> None:
     if line == "topics list":
-        # A name alone is not folded, so that it can be copied.
+        # A single name is not folded, so that users can copy it.
         return
-    code, said = on_a_terminal(line, full)
-    assert code == 0 or line.startswith("doctor"), said
-    assert [text for text in said.splitlines() if len(text) > 80] == []
+    code, output = on_a_terminal(line, full)
+    assert code == 0 or line.startswith("doctor"), output
+    assert [text for text in output.splitlines() if len(text) > 80] == []
     # The live view leaves the screen as it was.
-    assert said.strip() or line.startswith("top ")
+    assert output.strip() or line.startswith("top ")
 
 
 @pytest.mark.parametrize(
@@ -170,18 +170,20 @@ def test_nothing_is_wider_than_the_terminal(full: str, line: str) -> None:
     ],
 )
 def test_an_empty_result_is_said_in_words(empty: str, line: str, words: str) -> None:
-    done = subprocess.run(
+    completed = subprocess.run(
         [*COMMAND, *line.split(), "-b", empty], capture_output=True, text=True, timeout=60, check=False
     )
-    assert done.returncode == 0, done.stderr
-    assert words in done.stdout + done.stderr
+    assert completed.returncode == 0, completed.stderr
+    assert words in completed.stdout + completed.stderr
     assert words in on_a_terminal(line, empty)[1]
 
 
 def test_a_pipe_gets_whole_lines(full: str) -> None:
-    done = subprocess.run([*COMMAND, "get-offsets", "-b", full], capture_output=True, text=True, timeout=60, check=True)
-    assert f"{LONG}" in done.stdout
-    assert all(len(line.split()) == 3 for line in done.stdout.splitlines())
+    completed = subprocess.run(
+        [*COMMAND, "get-offsets", "-b", full], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert f"{LONG}" in completed.stdout
+    assert all(len(line.split()) == 3 for line in completed.stdout.splitlines())
 
 
 def test_a_record_cannot_change_the_terminal(full: str) -> None:
@@ -189,9 +191,9 @@ def test_a_record_cannot_change_the_terminal(full: str) -> None:
     value = b"\x1b[2J\x07\xff caf\xc3\xa9\ttab"
     command = [*COMMAND, "produce", "nasty", "-b", full]
     subprocess.run(command, input=value + b"\n", check=True, timeout=60, env=node_environment())
-    code, said = on_a_terminal("consume nasty -e -v", full, columns=200)
+    code, output = on_a_terminal("consume nasty -e -v", full, columns=200)
     assert code == 0
-    line = said.splitlines()[0]
+    line = output.splitlines()[0]
     assert "\\x1b[2J\\x07\\xff café" in line
     assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z\s+nasty-0@0\s", line)
     read = [*COMMAND, "consume", "nasty", "-e", "-b", full]
@@ -217,8 +219,8 @@ def test_ctrl_c_is_130_everywhere(full: str, line: str, sign: bytes) -> None:
         )
     try:
         assert process.stdout is not None
-        while sign not in (said := process.stdout.readline()):
-            assert said, process.communicate()
+        while sign not in (printed := process.stdout.readline()):
+            assert printed, process.communicate()
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
         assert process.returncode == 130

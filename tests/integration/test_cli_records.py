@@ -1,4 +1,4 @@
-"""`ottla produce` and `ottla consume` with a node: every byte, every beginning and end, and filters."""
+"""`ottla produce` and `ottla consume` with a node: exact bytes, all start and end options, and filters."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_bytes_that_are_no_text_are_written_and_read_back(bootstrap: str, call: 
     assert call("consume", "bytes", "-e", "--encoding", "hex").out == b"636166e9\nfffe0080\n"
     assert call("consume", "bytes", "-e", "--encoding", "base64").out == b"Y2Fm6Q==\n//4AgA==\n"
     assert call("consume", "bytes", "-e", "--format", r"%o:%S:%s\0").out == b"0:4:caf\xe9\x001:4:" + BINARY + b"\x00"
-    # What is read as JSON is written again as it was.
+    # Input that was read as JSON is written back unchanged.
     create_topic(bootstrap, 1, name="copy")
     read = call("consume", "bytes", "-e", "--json").out
     assert call("produce", "copy", "--input", "json", stdin=read).code == 0
@@ -110,9 +110,9 @@ def test_json_lines_choose_key_headers_time_and_partition(bootstrap: str, call: 
         "ottla: Line 3 has the unknown field 'vlaue'. Did you mean 'value'?",
         "Wrote 2 records to chosen; 1 record failed.",
     ]
-    (found,) = call("consume", "chosen", "-e", "--json", "--key", "k").objects
+    (record,) = call("consume", "chosen", "-e", "--json", "--key", "k").objects
     expected = {"topic": "chosen", "partition": 2, "offset": 0, "timestamp": 1_700_000_000_000}
-    assert found == {**expected, "key": "k", "value": '{"n":1}', "headers": [["h", "x"]]}
+    assert record == {**expected, "key": "k", "value": '{"n":1}', "headers": [["h", "x"]]}
     refused = call("produce", "chosen", "-i", "json", "--json", stdin=b'{"partition": 9}')
     assert (refused.code, json.loads(refused.out)) == (1, {"topic": "chosen", "sent": 0, "failed": 1})
     assert refused.err.startswith("ottla: ")
@@ -174,9 +174,9 @@ def test_where_reading_begins_and_ends(
 ) -> None:
     answer = call("consume", timed, *options, "--format", r"%s\n")
     assert answer.code == 0, answer.err
-    found = [record["second"] for record in answer.objects]
-    assert (found if isinstance(seconds, list) else set(found)) == seconds
-    assert len(found) == len(seconds)
+    seconds_read = [record["second"] for record in answer.objects]
+    assert (seconds_read if isinstance(seconds, list) else set(seconds_read)) == seconds
+    assert len(seconds_read) == len(seconds)
     assert answer.err == f"Processed a total of {len(seconds)} messages\n"
 
 
@@ -191,8 +191,8 @@ def test_only_the_printed_records_are_committed(bootstrap: str, call: Call) -> N
     create_topic(bootstrap, 1, name="halves")
     call("produce", "halves", stdin=b"a\nb\na\nb\n")
     first = call("consume", "halves", "-F", "-g", "of-halves", "--filter", "value == 'a'", "-n", "1", "--format", "%o ")
-    rest = call("consume", "halves", "-e", "-g", "of-halves", "--format", "%o ")
-    assert (first.out, rest.out) == (b"0 ", b"1 2 3 ")
+    second = call("consume", "halves", "-e", "-g", "of-halves", "--format", "%o ")
+    assert (first.out, second.out) == (b"0 ", b"1 2 3 ")
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_a_reader_that_goes_away_ends_it(bootstrap: str, timed: str) -> None:
     reader, writer = os.pipe()
     consumer = Process("consume", timed, "-b", bootstrap, "-F", "--format", r"%s\n", stdout=writer)
     os.close(writer)
-    # All records are printed, and no other will come: nothing is written after the reader has gone.
+    # All records are printed and no more will come: the command writes nothing after the reader has gone.
     read = b""
     while read.count(b"\n") < 10:
         read += os.read(reader, 1000)

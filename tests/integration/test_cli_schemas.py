@@ -36,9 +36,9 @@ def topic() -> str:
 
 def ottla_command(*words: str, text: str = "", code: int = 0) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "ottla.cli.main", *words]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120)
-    assert done.returncode == code, done.stderr
-    return done
+    completed = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120)
+    assert completed.returncode == code, completed.stderr
+    return completed
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_records_with_schemas(
         "--key-format",
         "long",
     )
-    given = ("produce", topic, *common, "-k", ":", "--value-schema", str(tmp_path / file))
-    ottla_command(*given, text=f"1:{line}\n")
+    command = ("produce", topic, *common, "-k", ":", "--value-schema", str(tmp_path / file))
+    ottla_command(*command, text=f"1:{line}\n")
     # The second producer takes the latest version from the registry.
     ottla_command("produce", topic, *common, "-k", ":", text=f"2:{line}\n")
     read = ottla_command("consume", topic, *common, "--from-beginning", "--exit", "--keys")
@@ -95,20 +95,23 @@ def test_schemas(registry: RegistryProcess, topic: str, tmp_path: Path) -> None:
     file, other = tmp_path / "order.avsc", tmp_path / "other.avsc"
     file.write_text(ORDER)
     other.write_text(ORDER.replace('"id"', '"number"'))
-    where = ("--registry", registry.url)
-    assert f"{topic} version 1 has the id" in ottla_command("schemas", "register", topic, str(file), *where).stdout
-    assert topic in ottla_command("schemas", "list", *where).stdout
-    shown = ottla_command("schemas", "show", topic, "--json", *where)
-    assert json.loads(shown.stdout)["schema"] == ORDER
-    assert ottla_command("schemas", "check", topic, str(file), *where).stdout == "It is compatible.\n"
-    assert "number" in ottla_command("schemas", "check", topic, str(other), *where, code=1).stdout
-    assert "incompatible" in ottla_command("schemas", "register", topic, str(other), *where, code=1).stderr
-    set_level = ottla_command("schemas", "compatibility", topic, "--set", "none", *where)
+    registry_options = ("--registry", registry.url)
+    assert (
+        f"{topic} version 1 has the id"
+        in ottla_command("schemas", "register", topic, str(file), *registry_options).stdout
+    )
+    assert topic in ottla_command("schemas", "list", *registry_options).stdout
+    described = ottla_command("schemas", "show", topic, "--json", *registry_options)
+    assert json.loads(described.stdout)["schema"] == ORDER
+    assert ottla_command("schemas", "check", topic, str(file), *registry_options).stdout == "It is compatible.\n"
+    assert "number" in ottla_command("schemas", "check", topic, str(other), *registry_options, code=1).stdout
+    assert "incompatible" in ottla_command("schemas", "register", topic, str(other), *registry_options, code=1).stderr
+    set_level = ottla_command("schemas", "compatibility", topic, "--set", "none", *registry_options)
     assert set_level.stdout == "NONE\n"
-    ottla_command("schemas", "register", topic, str(other), *where)
-    assert ottla_command("schemas", "delete", topic, *where).stdout == f"Deleted 2 versions of {topic}.\n"
-    ottla_command("schemas", "delete", topic, "--permanent", "--yes", *where)
-    assert "not found" in ottla_command("schemas", "show", topic, *where, code=1).stderr
+    ottla_command("schemas", "register", topic, str(other), *registry_options)
+    assert ottla_command("schemas", "delete", topic, *registry_options).stdout == f"Deleted 2 versions of {topic}.\n"
+    ottla_command("schemas", "delete", topic, "--permanent", "--yes", *registry_options)
+    assert "not found" in ottla_command("schemas", "show", topic, *registry_options, code=1).stderr
 
 
 def test_up_runs_a_registry(tmp_path: Path) -> None:

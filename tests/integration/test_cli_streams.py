@@ -66,23 +66,25 @@ def test_a_reader_of_the_output_may_end_or_have_no_room(quick: str, tmp_path: Pa
     def listing(stdout: int) -> tuple[int, bytes]:
         command = [*COMMAND, "topics", "list", "-b", quick]
         with os.fdopen(stdout, "wb") as out:
-            done = subprocess.run(command, cwd=tmp_path, stdout=out, stderr=subprocess.PIPE, timeout=20, check=False)
-        return done.returncode, done.stderr
+            completed = subprocess.run(
+                command, cwd=tmp_path, stdout=out, stderr=subprocess.PIPE, timeout=20, check=False
+            )
+        return completed.returncode, completed.stderr
 
     create_topic(quick, 1, name="listed")
     reader, writer = os.pipe()
     os.close(reader)
     assert listing(writer) == (1, b"")
-    code, said = listing(os.open("/dev/full", os.O_WRONLY))
-    assert (code, said.count(b"\n")) == (1, 1)
-    assert said.endswith(b"No space left on device.\n")
+    code, errors = listing(os.open("/dev/full", os.O_WRONLY))
+    assert (code, errors.count(b"\n")) == (1, 1)
+    assert errors.endswith(b"No space left on device.\n")
 
 
 def test_what_is_shown_works_when_it_is_pasted(quick: str, tmp_path: Path) -> None:
     shown = NEXT_STEPS.format(bootstrap=quick, data="data")
     example = shown[shown.index("from ") : shown.index("Data is kept")]
-    # Interactive, as where it is pasted: line by line, and values are shown.
-    done = subprocess.run(
+    # Interactive, as for pasted code: Python runs it line by line and shows values.
+    completed = subprocess.run(
         [sys.executable, "-i", "-q"],
         input=example,
         cwd=tmp_path,
@@ -91,5 +93,5 @@ def test_what_is_shown_works_when_it_is_pasted(quick: str, tmp_path: Path) -> No
         timeout=60,
         check=False,
     )
-    assert "Error" not in done.stderr
-    assert done.stdout == "0\nb'Hello, Ottla!'\n"
+    assert "Error" not in completed.stderr
+    assert completed.stdout == "0\nb'Hello, Ottla!'\n"

@@ -1,4 +1,4 @@
-"""`ottla.client` against a real cluster: in order, through trouble, by groups, in transactions."""
+"""`ottla.client` against a real cluster: record order, failures, groups and transactions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SETTINGS = {
 ONE_BROKER = {"transaction.state.log.replication.factor": "1"}
 
 
-# `BROKER=kafka` asks Apache Kafka the same questions, one broker of it.
+# `BROKER=kafka` runs the same tests against one broker of Apache Kafka.
 KAFKA = os.environ.get("BROKER") == "kafka"
 
 
@@ -66,10 +66,10 @@ def topic(settings: ClientSettings) -> str:
 
     async def create() -> None:
         async with AdminClient(settings) as admin:
-            # Records are given timestamps of long ago: retention must not take them away.
+            # Some records have very old timestamps: retention must not delete them.
             keep = {"retention.ms": "-1"}
-            new = NewTopic(name=name, partitions=3, replication_factor=1 if KAFKA else 3, configs=keep)
-            result = (await admin.topics.create([new]))[name]
+            new_topic = NewTopic(name=name, partitions=3, replication_factor=1 if KAFKA else 3, configs=keep)
+            result = (await admin.topics.create([new_topic]))[name]
             assert not isinstance(result, KafkaError), result
 
     run(create())
@@ -84,28 +84,28 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(limited())
 
 
-async def read_all(settings: ClientSettings, topic: str, count: int, **how: Any) -> list[ConsumedRecord]:
-    """Everything of a topic, which must be exactly `count` records."""
-    found: list[ConsumedRecord] = []
-    async with Consumer(settings, ConsumerSettings(auto_offset_reset="earliest", **how)) as consumer:
+async def read_all(settings: ClientSettings, topic: str, count: int, **options: Any) -> list[ConsumedRecord]:
+    """All records of a topic, which must have exactly `count` records."""
+    records: list[ConsumedRecord] = []
+    async with Consumer(settings, ConsumerSettings(auto_offset_reset="earliest", **options)) as consumer:
         await consumer.assign(await consumer.partitions(topic))
-        while len(found) < count:
-            found += await consumer.poll(5_000)
+        while len(records) < count:
+            records += await consumer.poll(5_000)
         assert await consumer.poll(200) == []
-    assert len(found) == count
-    return found
+    assert len(records) == count
+    return records
 
 
 async def poll_until_shared(first: Consumer, second: Consumer) -> None:
-    """Until two members have three partitions between them, some each."""
+    """Polls until two members share three partitions, and both have at least one."""
 
     def shared() -> bool:
         return bool(first.assignment and second.assignment) and len(first.assignment) + len(second.assignment) == 3
 
-    async def poll(one: Consumer) -> None:
-        # Each for itself: who joins waits until the other has polled again.
+    async def poll(consumer: Consumer) -> None:
+        # Concurrently: a joining member waits until the other member has polled again.
         while not shared():
-            await one.poll(100)
+            await consumer.poll(100)
 
     await asyncio.gather(poll(first), poll(second))
     assert not set(first.assignment) & set(second.assignment)
@@ -113,7 +113,7 @@ async def poll_until_shared(first: Consumer, second: Consumer) -> None:
 
 @pytest.mark.parametrize("codec", list(Codec), ids=lambda codec: codec.name.lower())
 def test_what_is_sent_is_read_in_order(settings: ClientSettings, topic: str, codec: Codec) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         async with Producer(settings, ProducerSettings(compression=codec, batch_size=2_000)) as producer:
             deliveries = [
                 await producer.send(
@@ -138,7 +138,7 @@ def test_what_is_sent_is_read_in_order(settings: ClientSettings, topic: str, cod
             offsets = [record.offset for record in records if record.partition == partition]
             assert offsets == list(range(len(offsets)))
 
-    run(whole())
+    run(scenario())
 
 
 def test_nothing_overtakes_what_waits_for_the_first_metadata(settings: ClientSettings, topic: str) -> None:
@@ -146,7 +146,7 @@ def test_nothing_overtakes_what_waits_for_the_first_metadata(settings: ClientSet
     with BlockingProducer(settings) as producer:
         sent = [producer.send(topic, b"%d" % number, partition=0) for number in range(count)]
         producer.flush()
-        # A flush is about everything sent before it, also about what had to wait.
+        # A flush covers every record sent before it, including records that had to wait.
         with BlockingAdmin(settings) as admin:
             ends = admin.call(lambda client: client.offsets.numbers([TopicPartition(topic, 0)], LATEST))
         assert ends == {TopicPartition(topic, 0): count}
@@ -156,7 +156,7 @@ def test_nothing_overtakes_what_waits_for_the_first_metadata(settings: ClientSet
 def test_the_first_batch_of_a_partition_goes_alone(
     settings: ClientSettings, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A leader takes the first it sees of a producer for the beginning: nothing may get there before it."""
+    """A leader takes the first batch of a producer for its beginning: no other batch may arrive earlier."""
     under_way: list[int] = []
     post = Sender._post
 
@@ -168,137 +168,137 @@ def test_the_first_batch_of_a_partition_goes_alone(
 
     monkeypatch.setattr(Sender, "_post", noted)
 
-    async def whole() -> None:
+    async def scenario() -> None:
         async with Producer(settings, ProducerSettings(batch_size=200)) as producer:
             deliveries = [await producer.send(topic, b"%d" % number * 20, partition=0) for number in range(100)]
             offsets = [(await delivery).offset for delivery in deliveries]
         assert offsets == list(range(100))
 
-    run(whole())
+    run(scenario())
     assert under_way[:2] == [1, 0]
     assert max(under_way) > 1
 
 
 @pytest.mark.parametrize("acks", [0, 1, -1])
 def test_acknowledgements(settings: ClientSettings, topic: str, acks: int) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         async with Producer(settings) as producer:
-            # For a moment a broker of Apache Kafka does not lead its new topic yet, and drops what comes with acks=0.
+            # For a moment a broker of Apache Kafka does not lead its new topic yet, and drops records sent with acks=0.
             await producer.send_and_wait(topic, b"w", b"k")
         async with Producer(settings, ProducerSettings(acks=acks, idempotent=acks == -1)) as producer:
             place = await producer.send_and_wait(topic, b"x", b"k")
             assert place.offset == (-1 if acks == 0 else 1)
         assert [record.value for record in await read_all(settings, topic, 2)] == [b"w", b"x"]
 
-    run(whole())
+    run(scenario())
 
 
 def test_batches_are_handed_out_unopened(settings: ClientSettings, topic: str) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         async with Producer(settings) as producer:
             for number in range(50):
                 await producer.send(topic, b"%d" % number, partition=1)
         async with Consumer(settings, ConsumerSettings(auto_offset_reset="earliest")) as consumer:
-            one = TopicPartition(topic, 1)
-            await consumer.assign([one])
+            partition = TopicPartition(topic, 1)
+            await consumer.assign([partition])
             batches = await consumer.raw_batches(5_000)
-            while consumer.position(one) < 50:
+            while consumer.position(partition) < 50:
                 batches += await consumer.raw_batches(5_000)
             values = [record.value for batch in batches for record in batch.records()]
             assert values == [b"%d" % number for number in range(50)]
 
-    run(whole())
+    run(scenario())
 
 
 def test_seeking_pausing_and_times(settings: ClientSettings, topic: str) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         async with Producer(settings) as producer:
             for number in range(10):
                 await producer.send(topic, b"%d" % number, partition=0, timestamp_ms=1_000 + number)
-        one, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
+        first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
         async with Consumer(settings, ConsumerSettings(auto_offset_reset="earliest")) as consumer:
-            await consumer.assign([one, other])
+            await consumer.assign([first, second])
             assert len(await consumer.poll(5_000, max_records=3)) == 3
-            assert consumer.position(one) == 3
-            consumer.seek(one, 8)
+            assert consumer.position(first) == 3
+            consumer.seek(first, 8)
             assert [record.offset for record in await consumer.poll(5_000)] == [8, 9]
-            await consumer.seek_to(1_005, one)
-            consumer.pause(one)
+            await consumer.seek_to(1_005, first)
+            consumer.pause(first)
             assert await consumer.poll(100) == []
-            consumer.resume(one)
+            consumer.resume(first)
             assert [record.offset for record in await consumer.poll(5_000)] == [5, 6, 7, 8, 9]
-            assert consumer.lag(one) == 0
-            found = await consumer.offsets_for_times({one: 1_003, other: 0})
-            assert found[one] is not None
-            assert (found[one].offset, found[other]) == (3, None)
-            assert await consumer.beginning_offsets([one]) == {one: 0}
-            assert await consumer.end_offsets([one, other]) == {one: 10, other: 0}
+            assert consumer.lag(first) == 0
+            offsets = await consumer.offsets_for_times({first: 1_003, second: 0})
+            assert offsets[first] is not None
+            assert (offsets[first].offset, offsets[second]) == (3, None)
+            assert await consumer.beginning_offsets([first]) == {first: 0}
+            assert await consumer.end_offsets([first, second]) == {first: 10, second: 0}
 
-    run(whole())
+    run(scenario())
 
 
 def test_an_offset_that_is_gone_is_reset_or_refused(settings: ClientSettings, topic: str) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         async with Producer(settings) as producer:
             for number in range(5):
                 await producer.send(topic, b"%d" % number, partition=0)
-        one = TopicPartition(topic, 0)
+        partition = TopicPartition(topic, 0)
         async with Consumer(settings, ConsumerSettings(auto_offset_reset="earliest")) as consumer:
-            await consumer.assign([one])
-            consumer.seek(one, 77)
+            await consumer.assign([partition])
+            consumer.seek(partition, 77)
             assert [record.offset for record in await consumer.poll(5_000)] == [0, 1, 2, 3, 4]
         async with Consumer(settings, ConsumerSettings(auto_offset_reset="none")) as consumer:
-            await consumer.assign([one])
-            consumer.seek(one, 77)
+            await consumer.assign([partition])
+            consumer.seek(partition, 77)
             with pytest.raises(KafkaError) as raised:
                 await consumer.poll(5_000)
             assert raised.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
 
-    run(whole())
+    run(scenario())
 
 
 @pytest.mark.parametrize("protocol", ["consumer", "classic"])
 def test_a_group_shares_commits_and_goes_on(settings: ClientSettings, topic: str, protocol: str) -> None:
     group = f"g-{topic}"
-    how = {
+    options = {
         "group_id": group,
         "group_protocol": protocol,
         "auto_offset_reset": "earliest",
         "heartbeat_interval_ms": 100,
     }
 
-    async def whole() -> None:
+    async def scenario() -> None:
         async with Producer(settings) as producer:
             for number in range(30):
                 await producer.send(topic, b"%d" % number, partition=number % 3)
-        seen: list[bytes | None] = []
-        async with Consumer(settings, ConsumerSettings(**how)) as first:
+        values: list[bytes | None] = []
+        async with Consumer(settings, ConsumerSettings(**options)) as first:
             await first.subscribe([topic])
-            while len(seen) < 30:
-                seen += [record.value for record in await first.poll(5_000)]
+            while len(values) < 30:
+                values += [record.value for record in await first.poll(5_000)]
             assert len(first.assignment) == 3
-            async with Consumer(settings, ConsumerSettings(**how)) as second:
+            async with Consumer(settings, ConsumerSettings(**options)) as second:
                 await second.subscribe([topic])
                 await poll_until_shared(first, second)
             while len(first.assignment) < 3:
                 await first.poll(100)
-        assert sorted(seen, key=lambda value: int(value or b"")) == [b"%d" % number for number in range(30)]
+        assert sorted(values, key=lambda value: int(value or b"")) == [b"%d" % number for number in range(30)]
         async with AdminClient(settings) as admin:
             assert sum(offset.offset for offset in (await admin.groups.offsets(group)).values()) == 30
-        async with Consumer(settings, ConsumerSettings(**how)) as third:
+        async with Consumer(settings, ConsumerSettings(**options)) as third:
             await third.subscribe([topic])
             assert await third.poll(1_000) == []
 
-    run(whole())
+    run(scenario())
 
 
 @pytest.mark.parametrize("protocol", ["consumer", "classic"])
 def test_a_member_that_does_not_poll_steps_aside(settings: ClientSettings, topic: str, protocol: str) -> None:
-    how = {"group_id": f"g-{topic}", "group_protocol": protocol, "heartbeat_interval_ms": 100}
+    options = {"group_id": f"g-{topic}", "group_protocol": protocol, "heartbeat_interval_ms": 100}
 
-    async def whole() -> None:
-        sleepy = ConsumerSettings(max_poll_interval_ms=1_000, **how)
-        async with Consumer(settings, sleepy) as first, Consumer(settings, ConsumerSettings(**how)) as second:
+    async def scenario() -> None:
+        sleepy = ConsumerSettings(max_poll_interval_ms=1_000, **options)
+        async with Consumer(settings, sleepy) as first, Consumer(settings, ConsumerSettings(**options)) as second:
             await first.subscribe([topic])
             while len(first.assignment) < 3:
                 await first.poll(100)
@@ -307,14 +307,14 @@ def test_a_member_that_does_not_poll_steps_aside(settings: ClientSettings, topic
                 await second.poll(100)
             await poll_until_shared(first, second)
 
-    run(whole())
+    run(scenario())
 
 
 @pytest.mark.parametrize("commit", [True, False])
 def test_a_transaction_is_seen_whole_or_not_at_all(settings: ClientSettings, topic: str, commit: bool) -> None:
     group = f"g-{topic}"
 
-    async def whole() -> None:
+    async def scenario() -> None:
         producing = ProducerSettings(transactional_id=f"tx-{topic}", linger_ms=0)
         async with Producer(settings, producing) as producer:
             await producer.init_transactions()
@@ -334,15 +334,15 @@ def test_a_transaction_is_seen_whole_or_not_at_all(settings: ClientSettings, top
         assert len(committed) == (6 if commit else 0)
         async with AdminClient(settings) as admin:
             offsets = await admin.groups.offsets(group, stable=True)
-            assert {one: found.offset for one, found in offsets.items()} == (
+            assert {topic_partition: stored.offset for topic_partition, stored in offsets.items()} == (
                 {TopicPartition(topic, 0): 2} if commit else {}
             )
 
-    run(whole())
+    run(scenario())
 
 
 def test_a_second_producer_fences_the_first(settings: ClientSettings, topic: str) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         producing = ProducerSettings(transactional_id=f"tx-{topic}", linger_ms=0)
         async with Producer(settings, producing) as first, Producer(settings, producing) as second:
             await first.init_transactions()
@@ -357,11 +357,11 @@ def test_a_second_producer_fences_the_first(settings: ClientSettings, topic: str
             await second.commit_transaction()
         assert [record.value for record in await read_all(settings, topic, 1, read_committed=True)] == [b"2"]
 
-    run(whole())
+    run(scenario())
 
 
 def test_what_cannot_be_is_an_error_with_a_sentence(settings: ClientSettings, topic: str) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         async with Producer(settings) as producer:
             with pytest.raises(KafkaError) as raised:
                 await producer.send(topic, b"x", partition=9)
@@ -374,28 +374,28 @@ def test_what_cannot_be_is_an_error_with_a_sentence(settings: ClientSettings, to
             with pytest.raises(ClusterUnreachable, match=r"127\.0\.0\.1:1"):
                 await admin.topics.names()
 
-    run(whole())
+    run(scenario())
 
 
 def test_one_address_that_answers_is_enough(settings: ClientSettings, topic: str) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         dead = parse_bootstrap("127.0.0.1:1,127.0.0.1:2")
-        some = replace(settings, bootstrap_servers=(*dead, *settings.bootstrap_servers[:1]))
-        async with Producer(some) as producer:
+        partly_dead_settings = replace(settings, bootstrap_servers=(*dead, *settings.bootstrap_servers[:1]))
+        async with Producer(partly_dead_settings) as producer:
             deliveries = [await producer.send(topic, b"x", partition=number) for number in range(3)]
             assert [(await delivery).offset for delivery in deliveries] == [0, 0, 0]
-        await read_all(some, topic, 3)
+        await read_all(partly_dead_settings, topic, 3)
 
-    run(whole())
+    run(scenario())
 
 
 def test_nothing_is_lost_or_doubled_when_a_leader_dies() -> None:
-    """A cluster of its own, for it loses a node."""
+    """Uses its own cluster, because it kills a node."""
     quick = {**SETTINGS, "broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "200"}
     with ottla.testing.cluster(nodes=3, settings=quick) as own:
         there = ClientSettings(bootstrap_servers=parse_bootstrap(own.bootstrap))
 
-        async def whole() -> None:
+        async def scenario() -> None:
             async with AdminClient(there) as admin:
                 await admin.topics.create(
                     [NewTopic(name="t", partitions=3, replication_factor=3, configs={"min.insync.replicas": "2"})]
@@ -413,11 +413,11 @@ def test_nothing_is_lost_or_doubled_when_a_leader_dies() -> None:
                 values = [int(record.value or b"") for record in records if record.partition == partition]
                 assert values == [number for number in range(400) if number % 3 == partition]
 
-        run(whole())
+        run(scenario())
 
 
 def test_closing_waits_for_calls_under_way_and_no_longer_than_told(settings: ClientSettings, topic: str) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         admin = AdminClient(settings)
         call = asyncio.ensure_future(admin.topics.describe([topic]))
         await asyncio.sleep(0)
@@ -435,7 +435,7 @@ def test_closing_waits_for_calls_under_way_and_no_longer_than_told(settings: Cli
             with pytest.raises(ClientClosed):
                 await call
 
-    run(whole())
+    run(scenario())
 
 
 async def awaited(delivery: Any) -> Any:
@@ -447,40 +447,46 @@ def test_code_without_a_loop(settings: ClientSettings, topic: str) -> None:
         futures = [producer.send(topic, b"%d" % number, partition=0) for number in range(5)]
         assert [future.result().offset for future in futures] == [0, 1, 2, 3, 4]
     with BlockingConsumer(settings, ConsumerSettings(group_id=f"g-{topic}", auto_offset_reset="earliest")) as consumer:
-        one = TopicPartition(topic, 0)
-        consumer.assign([one])
+        partition = TopicPartition(topic, 0)
+        consumer.assign([partition])
         values: list[bytes | None] = []
         while len(values) < 5:
             values += [record.value for record in consumer.poll(5_000)]
         consumer.commit()
-        assert consumer.committed([one])[one].offset == 5
+        assert consumer.committed([partition])[partition].offset == 5
         assert values == [b"0", b"1", b"2", b"3", b"4"]
     with BlockingAdmin(settings) as admin:
         assert topic in admin.call(lambda client: client.topics.names())
-        numbers = admin.call(lambda client: client.offsets.numbers([one], LATEST))
-        assert numbers == {one: 5}
-        assert admin.call(lambda client: client.offsets.numbers([one], EARLIEST)) == {one: 0}
+        numbers = admin.call(lambda client: client.offsets.numbers([partition], LATEST))
+        assert numbers == {partition: 5}
+        assert admin.call(lambda client: client.offsets.numbers([partition], EARLIEST)) == {partition: 0}
 
 
 def test_offsets_of_many_groups_are_asked_for_together(settings: ClientSettings, topic: str) -> None:
     group_ids = [f"many-{topic}-{number}" for number in range(6)]
 
-    async def whole() -> None:
+    async def scenario() -> None:
         async with AdminClient(settings) as admin:
             for number, group_id in enumerate(group_ids):
                 await admin.groups.alter_offsets(group_id, {TopicPartition(topic, number % 3): number})
-            listed = {one.group_id: one.coordinator for one in await admin.groups.find() if one.group_id in group_ids}
-            assert {one: await admin.connections.coordinator(admin.connections.GROUP, one) for one in listed} == listed
+            listed = {
+                group.group_id: group.coordinator for group in await admin.groups.find() if group.group_id in group_ids
+            }
+            assert {
+                group_id: await admin.connections.coordinator(admin.connections.GROUP, group_id) for group_id in listed
+            } == listed
             wanted = {
                 group_id: {TopicPartition(topic, number % 3): number} for number, group_id in enumerate(group_ids)
             }
-            # Also for coordinators that were moved, that are gone, and that are not known.
+            # The given coordinator may also be another node, a missing node, or unknown.
             for wrong in (0, 1, 9, -1):
-                found = await admin.groups.offsets_at({one: wrong or node_id for one, node_id in listed.items()})
+                offsets_by_group = await admin.groups.offsets_at(
+                    {group_id: wrong or node_id for group_id, node_id in listed.items()}
+                )
                 assert {
-                    group_id: {one: committed.offset for one, committed in offsets.items()}
-                    for group_id, offsets in found.items()
+                    group_id: {partition: committed.offset for partition, committed in offsets.items()}
+                    for group_id, offsets in offsets_by_group.items()
                     if not isinstance(offsets, KafkaError)
                 } == wanted
 
-    run(whole())
+    run(scenario())

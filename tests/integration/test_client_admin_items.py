@@ -1,4 +1,4 @@
-"""Calls of the administrator about many items: every item has its own result or error."""
+"""AdminClient calls for many items: every item has its own result or error."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_rules(bootstrap: str) -> None:
     # A rule needs a pattern; MATCH is for filters.
     bad = good._replace(pattern_type=PatternType.MATCH)
 
-    async def whole() -> None:
+    async def scenario() -> None:
         async with AdminClient({"bootstrap.servers": bootstrap}) as admin:
             created = await admin.acls.create_each([bad, good])
             assert created[good] is None
@@ -53,11 +53,11 @@ def test_rules(bootstrap: str) -> None:
             assert await admin.acls.describe() == []
             assert await admin.acls.delete([orders]) == []
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 def test_credentials(bootstrap: str) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         async with AdminClient({"bootstrap.servers": bootstrap}) as admin:
             changes = [
                 CredentialChange("alice", SHA_256, "secret"),
@@ -77,7 +77,7 @@ def test_credentials(bootstrap: str) -> None:
             await admin.credentials.remove("alice", SHA_512)
             assert await admin.credentials.describe() == {"alice": {SHA_256: 4096}}
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 def test_fencing(bootstrap: str) -> None:

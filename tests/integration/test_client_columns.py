@@ -29,37 +29,37 @@ VALUES = [None if number % 50 == 0 else b"value %d" % number for number in range
 
 
 @pytest.fixture
-def where(client_bootstrap: str) -> dict[str, Any]:
+def cluster_config(client_bootstrap: str) -> dict[str, Any]:
     return {"bootstrap.servers": client_bootstrap, "auto.offset.reset": "earliest"}
 
 
 @pytest.fixture
-def topic(where: dict[str, Any]) -> str:
+def topic(cluster_config: dict[str, Any]) -> str:
     name = f"t-{uuid.uuid4().hex[:8]}"
 
     async def create() -> None:
-        async with AdminClient({"bootstrap.servers": where["bootstrap.servers"]}) as admin:
+        async with AdminClient({"bootstrap.servers": cluster_config["bootstrap.servers"]}) as admin:
             await admin.topics.create([NewTopic(name=name, partitions=3, replication_factor=1)])
 
     asyncio.run(create())
     return name
 
 
-def producing(where: dict[str, Any], **config: Any) -> dict[str, Any]:
-    return {"bootstrap.servers": where["bootstrap.servers"], **config}
+def producing(cluster_config: dict[str, Any], **config: Any) -> dict[str, Any]:
+    return {"bootstrap.servers": cluster_config["bootstrap.servers"], **config}
 
 
 async def read(consumer: Consumer, topic: str, count: int, **options: Any) -> pa.Table:
     await consumer.assign(await consumer.partitions(topic))
-    found: list[pa.RecordBatch] = []
+    batches: list[pa.RecordBatch] = []
     async with asyncio.timeout(30):
-        while sum(batch.num_rows for batch in found) < count:
-            found += await consumer.batches(1_000, **options)
-    return pa.Table.from_batches(found)
+        while sum(batch.num_rows for batch in batches) < count:
+            batches += await consumer.batches(1_000, **options)
+    return pa.Table.from_batches(batches)
 
 
 class Frame:
-    """What Polars and others offer: Arrow's C interface."""
+    """A frame with Arrow's C interface, as Polars and other libraries have."""
 
     def __init__(self, table: pa.Table) -> None:
         self._table = table
@@ -79,19 +79,19 @@ MAKERS: list[Callable[[pa.Table], Any]] = [
 @pytest.mark.parametrize("make", MAKERS, ids=["table", "batch", "pandas", "stream"])
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 def test_a_table_goes_in_and_comes_out(
-    where: dict[str, Any], topic: str, make: Callable[[pa.Table], Any], codec: str
+    cluster_config: dict[str, Any], topic: str, make: Callable[[pa.Table], Any], codec: str
 ) -> None:
     table = pa.table({"key": pa.array(KEYS, pa.binary()), "value": pa.array(VALUES, pa.binary())})
 
-    async def whole() -> pa.Table:
-        async with Producer(producing(where, **{"compression.type": codec})) as producer:
+    async def scenario() -> pa.Table:
+        async with Producer(producing(cluster_config, **{"compression.type": codec})) as producer:
             await producer.send(topic, b"first", b"key-0")
             written = await (await producer.send_table(topic, make(table)))
-            assert sum(one.records for one in written) == ROWS
-        async with Consumer(where) as consumer:
+            assert sum(batch.records for batch in written) == ROWS
+        async with Consumer(cluster_config) as consumer:
             return await read(consumer, topic, ROWS + 1)
 
-    rows = asyncio.run(whole()).sort_by([("partition", "ascending"), ("offset", "ascending")]).to_pylist()
+    rows = asyncio.run(scenario()).sort_by([("partition", "ascending"), ("offset", "ascending")]).to_pylist()
     assert len(rows) == ROWS + 1
     for number in range(3):
         mine = [(row["key"], row["value"]) for row in rows if row["partition"] == number]
@@ -106,7 +106,7 @@ def test_a_table_goes_in_and_comes_out(
     )
 
 
-def test_all_columns(where: dict[str, Any], topic: str) -> None:
+def test_all_columns(cluster_config: dict[str, Any], topic: str) -> None:
     headers = [[{"key": "a", "value": b"1"}, {"key": "b", "value": None}], []]
     table = pa.table(
         {
@@ -119,44 +119,44 @@ def test_all_columns(where: dict[str, Any], topic: str) -> None:
         }
     )
 
-    async def whole() -> list[dict[str, Any]]:
-        async with Producer(producing(where)) as producer:
+    async def scenario() -> list[dict[str, Any]]:
+        async with Producer(producing(cluster_config)) as producer:
             await (await producer.send_table(topic, table))
-        async with Consumer(where) as consumer:
-            found = await read(consumer, topic, 2)
-        rows: list[dict[str, Any]] = found.sort_by("partition").to_pylist()
+        async with Consumer(cluster_config) as consumer:
+            consumed = await read(consumer, topic, 2)
+        rows: list[dict[str, Any]] = consumed.sort_by("partition").to_pylist()
         return rows
 
-    second, first = asyncio.run(whole())
+    second, first = asyncio.run(scenario())
     assert (first["value"], first["partition"], first["headers"]) == (b"text", 2, headers[0])
     assert (second["key"], second["value"], second["headers"]) == (None, b"more", [])
     assert first["timestamp"].timestamp() == 1_700_000_000
 
 
-def test_batches_begin_at_the_position_and_are_deserialized(where: dict[str, Any], topic: str) -> None:
-    one = TopicPartition(topic, 0)
+def test_batches_begin_at_the_position_and_are_deserialized(cluster_config: dict[str, Any], topic: str) -> None:
+    partition = TopicPartition(topic, 0)
 
-    async def whole() -> pa.Table:
+    async def scenario() -> pa.Table:
         values = [json.dumps({"n": number}) for number in range(20)]
-        async with Producer(producing(where)) as producer:
+        async with Producer(producing(cluster_config)) as producer:
             frame = pandas.DataFrame({"value": values, "partition": [0] * 20})
             await (await producer.send_table(topic, frame))
-        async with Consumer({**where, "value.deserializer": "json"}) as consumer:
-            await consumer.assign([one])
-            consumer.seek(one, 15)
-            found = pa.Table.from_batches(await consumer.batches(5_000, headers=False))
-            assert consumer.position(one) == 20
-        return found
+        async with Consumer({**cluster_config, "value.deserializer": "json"}) as consumer:
+            await consumer.assign([partition])
+            consumer.seek(partition, 15)
+            table = pa.Table.from_batches(await consumer.batches(5_000, headers=False))
+            assert consumer.position(partition) == 20
+        return table
 
-    found = asyncio.run(whole())
-    assert found.column("value").to_pylist() == [{"n": number} for number in range(15, 20)]
-    assert found.column("offset").to_pylist() == list(range(15, 20))
-    assert "headers" not in found.column_names
+    table = asyncio.run(scenario())
+    assert table.column("value").to_pylist() == [{"n": number} for number in range(15, 20)]
+    assert table.column("offset").to_pylist() == list(range(15, 20))
+    assert "headers" not in table.column_names
 
 
-def test_a_table_of_other_columns_is_refused_with_a_sentence(where: dict[str, Any], topic: str) -> None:
-    async def whole() -> None:
-        async with Producer(producing(where)) as producer:
+def test_a_table_of_other_columns_is_refused_with_a_sentence(cluster_config: dict[str, Any], topic: str) -> None:
+    async def scenario() -> None:
+        async with Producer(producing(cluster_config)) as producer:
             with pytest.raises(ClientError, match="'name' is none of them"):
                 await producer.send_table(topic, pa.table({"value": ["x"], "name": ["y"]}))
             with pytest.raises(ClientError, match="value is missing"):
@@ -164,14 +164,14 @@ def test_a_table_of_other_columns_is_refused_with_a_sentence(where: dict[str, An
             with pytest.raises(ClientError, match="list is no Arrow table"):
                 await producer.send_table(topic, [1, 2])
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
-def test_columns_without_a_loop(where: dict[str, Any], topic: str) -> None:
-    with BlockingProducer(producing(where)) as producer:
+def test_columns_without_a_loop(cluster_config: dict[str, Any], topic: str) -> None:
+    with BlockingProducer(producing(cluster_config)) as producer:
         (written, *_) = producer.send_table(topic, pa.table({"value": ["a", "b"], "partition": [1, 1]}))
         assert (written.partition, written.base_offset, written.records) == (1, 0, 2)
-    with BlockingConsumer(where) as consumer:
+    with BlockingConsumer(cluster_config) as consumer:
         consumer.assign([TopicPartition(topic, 1)])
         (batch,) = consumer.batches(5_000)
         assert batch.column("value").to_pylist() == [b"a", b"b"]
@@ -193,54 +193,54 @@ class WithHeader(Serializer[int]):
         return None if value is None else b"%d" % value
 
 
-def test_serializers_and_deserializers_of_tables_have_the_headers(where: dict[str, Any], topic: str) -> None:
-    async def whole() -> None:
-        async with Producer(producing(where, **{"value.serializer": WithHeader()})) as producer:
+def test_serializers_and_deserializers_of_tables_have_the_headers(cluster_config: dict[str, Any], topic: str) -> None:
+    async def scenario() -> None:
+        async with Producer(producing(cluster_config, **{"value.serializer": WithHeader()})) as producer:
             headers = [[{"key": "own", "value": b"1"}], None, []]
             rows = pa.table({"value": [7, None, 9], "partition": [0, 0, 0], "headers": headers})
             await (await producer.send_table(topic, rows))
         for wants_headers in (True, False):
-            async with Consumer({**where, "value.deserializer": FromHeader()}) as consumer:
+            async with Consumer({**cluster_config, "value.deserializer": FromHeader()}) as consumer:
                 await consumer.assign([TopicPartition(topic, 0)])
                 (batch,) = await consumer.batches(5_000, headers=wants_headers)
                 assert batch.column("value").to_pylist() == ["7 b'mm'", None, "9 b'mm'"]
                 assert ("headers" in batch.schema.names) == wants_headers
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
-def test_a_record_that_cannot_be_read_stops_batches_until_a_seek(where: dict[str, Any], topic: str) -> None:
-    one = TopicPartition(topic, 0)
+def test_a_record_that_cannot_be_read_stops_batches_until_a_seek(cluster_config: dict[str, Any], topic: str) -> None:
+    partition = TopicPartition(topic, 0)
 
-    async def whole() -> None:
-        async with Producer(producing(where)) as producer:
+    async def scenario() -> None:
+        async with Producer(producing(cluster_config)) as producer:
             for values in (["1", "2"], ["3", "{", "5"], ["6"]):
                 await (await producer.send_table(topic, pa.table({"value": values, "partition": [0] * len(values)})))
-        async with Consumer({**where, "value.deserializer": "json"}) as consumer:
-            await consumer.assign([one])
-            seen: list[Any] = []
-            while len(seen) < 3:
-                seen += pa.Table.from_batches(await consumer.batches(5_000)).column("value").to_pylist()
-            assert seen == [1, 2, 3]
-            assert consumer.position(one) == 3
+        async with Consumer({**cluster_config, "value.deserializer": "json"}) as consumer:
+            await consumer.assign([partition])
+            numbers: list[Any] = []
+            while len(numbers) < 3:
+                numbers += pa.Table.from_batches(await consumer.batches(5_000)).column("value").to_pylist()
+            assert numbers == [1, 2, 3]
+            assert consumer.position(partition) == 3
             for _ in range(2):
                 with pytest.raises(SerializationError, match=f"{topic}-0 at offset 3"):
                     await consumer.batches(5_000)
-            assert consumer.position(one) == 3
-            consumer.seek(one, 4)
-            seen = []
-            while len(seen) < 2:
-                seen += pa.Table.from_batches(await consumer.batches(5_000)).column("value").to_pylist()
-            assert seen == [5, 6]
+            assert consumer.position(partition) == 3
+            consumer.seek(partition, 4)
+            numbers = []
+            while len(numbers) < 2:
+                numbers += pa.Table.from_batches(await consumer.batches(5_000)).column("value").to_pylist()
+            assert numbers == [5, 6]
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
-def test_a_table_larger_than_the_buffer_is_sent_in_portions(where: dict[str, Any], topic: str) -> None:
+def test_a_table_larger_than_the_buffer_is_sent_in_portions(cluster_config: dict[str, Any], topic: str) -> None:
     values = [b"%07d" % number * 100 for number in range(10_000)]
 
-    async def whole() -> int:
-        async with Producer(producing(where, **{"buffer.memory": 1_000_000, "linger.ms": 0})) as producer:
+    async def scenario() -> int:
+        async with Producer(producing(cluster_config, **{"buffer.memory": 1_000_000, "linger.ms": 0})) as producer:
             peak = 0
             delivery = asyncio.ensure_future(producer.send_table(topic, pa.table({"value": values})))
             while not delivery.done():
@@ -250,5 +250,5 @@ def test_a_table_larger_than_the_buffer_is_sent_in_portions(where: dict[str, Any
             assert sum(batch.records for batch in await delivery.result()) == len(values)
             return peak
 
-    # A batch more than the buffer has room for.
-    assert asyncio.run(whole()) < 2_000_000
+    # At most one batch more than the buffer's size.
+    assert asyncio.run(scenario()) < 2_000_000

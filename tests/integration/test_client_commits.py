@@ -28,7 +28,7 @@ PLACE = TopicPartition("t", 0)
 
 
 def test_a_commit_outlives_its_coordinator() -> None:
-    async def whole(cluster: ottla.testing.Cluster) -> None:
+    async def scenario(cluster: ottla.testing.Cluster) -> None:
         settings = ClientSettings(bootstrap_servers=parse_bootstrap(cluster.bootstrap), api_timeout_ms=60_000)
         async with AdminClient(settings) as admin, Consumer(settings, ConsumerSettings(group_id="g")) as consumer:
             await admin.topics.create([NewTopic(name="t", partitions=1, replication_factor=1)])
@@ -40,14 +40,14 @@ def test_a_commit_outlives_its_coordinator() -> None:
             assert (await consumer.committed([PLACE]))[PLACE].offset == 2
 
     with ottla.testing.cluster(settings={"auto.create.topics.enable": "false"}) as cluster:
-        asyncio.run(whole(cluster))
+        asyncio.run(scenario(cluster))
 
 
 def test_a_client_outside_a_group_with_members_cannot_commit_for_it() -> None:
-    async def whole(cluster: ottla.testing.Cluster) -> None:
+    async def scenario(cluster: ottla.testing.Cluster) -> None:
         settings = ClientSettings(bootstrap_servers=parse_bootstrap(cluster.bootstrap), api_timeout_ms=60_000)
-        how = ConsumerSettings(group_id="g", auto_commit=False)
-        async with Consumer(settings, how) as member, Consumer(settings, how) as stranger:
+        consumer_settings = ConsumerSettings(group_id="g", auto_commit=False)
+        async with Consumer(settings, consumer_settings) as member, Consumer(settings, consumer_settings) as stranger:
             await member.subscribe(["t"])
             while not member.assignment:
                 await member.poll(100)
@@ -59,17 +59,17 @@ def test_a_client_outside_a_group_with_members_cannot_commit_for_it() -> None:
             assert (await member.committed([PLACE]))[PLACE].offset == 3
 
     with ottla.testing.cluster() as cluster:
-        asyncio.run(whole(cluster))
+        asyncio.run(scenario(cluster))
 
 
-async def committed_offsets(where: dict[str, Any], group: str, partitions: list[TopicPartition]) -> list[int]:
-    async with Consumer({**where, "group.id": group}) as looker:
-        found = await looker.committed(partitions)
-        return [found[one].offset if one in found else -1 for one in partitions]
+async def committed_offsets(cluster_config: dict[str, Any], group: str, partitions: list[TopicPartition]) -> list[int]:
+    async with Consumer({**cluster_config, "group.id": group}) as looker:
+        committed = await looker.committed(partitions)
+        return [committed[partition].offset if partition in committed else -1 for partition in partitions]
 
 
 class TestAutomaticCommitsOfAssignedPartitions:
-    """`assign` needs no membership, and neither do the automatic commits of what was assigned."""
+    """`assign` and the automatic commits of assigned partitions need no membership."""
 
     @pytest.fixture
     def config(self, client_bootstrap: str) -> dict[str, Any]:
@@ -77,7 +77,7 @@ class TestAutomaticCommitsOfAssignedPartitions:
             "bootstrap.servers": client_bootstrap,
             "group.id": f"g-{uuid.uuid4().hex[:8]}",
             "auto.offset.reset": "earliest",
-            # No interval ends during a test, unless it says so.
+            # The commit interval does not end during a test, unless the test sets it.
             "auto.commit.interval.ms": 3_600_000,
         }
 
@@ -86,76 +86,76 @@ class TestAutomaticCommitsOfAssignedPartitions:
         topic = f"t-{uuid.uuid4().hex[:8]}"
         places = [TopicPartition(topic, number) for number in range(2)]
 
-        async def whole() -> None:
-            where = {"bootstrap.servers": client_bootstrap}
-            async with AdminClient(where) as admin, Producer(where) as producer:
+        async def scenario() -> None:
+            cluster_config = {"bootstrap.servers": client_bootstrap}
+            async with AdminClient(cluster_config) as admin, Producer(cluster_config) as producer:
                 await admin.topics.create([NewTopic(name=topic, partitions=2, replication_factor=1)])
                 for place in places:
                     for number in range(5):
                         await producer.send(topic, b"%d" % number, partition=place.partition)
 
-        run(whole())
+        run(scenario())
         return places
 
     @staticmethod
     def look(config: dict[str, Any], places: list[TopicPartition]) -> list[int]:
-        where = {"bootstrap.servers": config["bootstrap.servers"]}
-        return run(committed_offsets(where, config["group.id"], places))  # type: ignore[no-any-return]
+        cluster_config = {"bootstrap.servers": config["bootstrap.servers"]}
+        return run(committed_offsets(cluster_config, config["group.id"], places))  # type: ignore[no-any-return]
 
     def test_a_poll_commits_at_the_interval(self, config: dict[str, Any], places: list[TopicPartition]) -> None:
-        async def whole() -> None:
+        async def scenario() -> None:
             async with Consumer({**config, "auto.commit.interval.ms": 50}) as consumer:
                 await consumer.assign(places)
                 await read(consumer, 10)
-                # One long poll is enough: it does not wait for records beyond the interval.
+                # A single long poll is enough: it does not wait for records longer than the interval.
                 polling = asyncio.ensure_future(consumer.poll(600_000))
-                where = {"bootstrap.servers": config["bootstrap.servers"]}
-                while await committed_offsets(where, config["group.id"], places) != [5, 5]:
+                cluster_config = {"bootstrap.servers": config["bootstrap.servers"]}
+                while await committed_offsets(cluster_config, config["group.id"], places) != [5, 5]:
                     await asyncio.sleep(0.02)
                 consumer.wakeup()
                 with pytest.raises(WokenUp):
                     await polling
 
-        run(whole())
+        run(scenario())
 
     def test_close_commits(self, config: dict[str, Any], places: list[TopicPartition]) -> None:
-        async def whole() -> None:
+        async def scenario() -> None:
             async with Consumer(config) as consumer:
                 await consumer.assign(places)
                 await read(consumer, 10)
 
-        run(whole())
+        run(scenario())
         assert self.look(config, places) == [5, 5]
 
     def test_close_commits_the_columns_that_were_handed_out(
         self, config: dict[str, Any], places: list[TopicPartition]
     ) -> None:
-        async def whole() -> None:
+        async def scenario() -> None:
             async with Consumer(config) as consumer:
                 await consumer.assign(places)
                 count = 0
                 while count < 10:
                     count += sum(len(batch) for batch in await consumer.batches(100))
 
-        run(whole())
+        run(scenario())
         assert self.look(config, places) == [5, 5]
 
     def test_another_assignment_commits_what_it_gives_up(
         self, config: dict[str, Any], places: list[TopicPartition]
     ) -> None:
-        async def whole() -> None:
+        async def scenario() -> None:
             async with Consumer(config) as consumer:
                 await consumer.assign(places[:1])
                 await read(consumer, 5)
                 await consumer.assign(places)
                 assert await consumer.committed(places) == {}
                 await consumer.assign(places[1:])
-                assert [one.offset for one in (await consumer.committed(places)).values()] == [5]
+                assert [commit.offset for commit in (await consumer.committed(places)).values()] == [5]
                 await read(consumer, 5)
                 await consumer.unsubscribe()
-                assert [one.offset for one in (await consumer.committed(places)).values()] == [5, 5]
+                assert [commit.offset for commit in (await consumer.committed(places)).values()] == [5, 5]
 
-        run(whole())
+        run(scenario())
 
     def test_a_blocking_consumer_commits_what_its_loop_has_taken(
         self, config: dict[str, Any], places: list[TopicPartition]
@@ -170,13 +170,13 @@ class TestAutomaticCommitsOfAssignedPartitions:
     def test_nothing_is_committed_without_automatic_commits(
         self, config: dict[str, Any], places: list[TopicPartition]
     ) -> None:
-        async def whole() -> None:
+        async def scenario() -> None:
             async with Consumer({**config, "enable.auto.commit": False, "auto.commit.interval.ms": 1}) as consumer:
                 await consumer.assign(places)
                 await read(consumer, 10)
                 await consumer.poll(50)
 
-        run(whole())
+        run(scenario())
         assert self.look(config, places) == [-1, -1]
 
 

@@ -36,19 +36,19 @@ PROTOCOLS = ["classic", "consumer"]
 
 
 @pytest.fixture
-def where(client_bootstrap: str) -> dict[str, Any]:
+def cluster_config(client_bootstrap: str) -> dict[str, Any]:
     return {"bootstrap.servers": client_bootstrap, "metadata.max.age.ms": 500}
 
 
 @pytest.fixture
-def topic(where: dict[str, Any]) -> str:
+def topic(cluster_config: dict[str, Any]) -> str:
     name = f"t-{uuid.uuid4().hex[:8]}"
-    run(create(where, name))
+    run(create(cluster_config, name))
     return name
 
 
-async def create(where: dict[str, Any], *names: str, partitions: int = 3) -> None:
-    async with AdminClient(where) as admin:
+async def create(cluster_config: dict[str, Any], *names: str, partitions: int = 3) -> None:
+    async with AdminClient(cluster_config) as admin:
         await admin.topics.create([NewTopic(name=name, partitions=partitions, replication_factor=1) for name in names])
 
 
@@ -60,15 +60,15 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
     return asyncio.run(limited())
 
 
-async def fill(where: dict[str, Any], topic: str, count: int, *, keys: int = 7) -> None:
-    async with Producer(where) as producer:
+async def fill(cluster_config: dict[str, Any], topic: str, count: int, *, keys: int = 7) -> None:
+    async with Producer(cluster_config) as producer:
         for number in range(count):
             await producer.send(topic, b"%d" % number, b"%d" % (number % keys))
 
 
-def member(where: dict[str, Any], topic: str, **config: Any) -> dict[str, Any]:
+def member(cluster_config: dict[str, Any], topic: str, **config: Any) -> dict[str, Any]:
     dotted = {name.replace("_", "."): value for name, value in config.items()}
-    return {**where, "group.id": f"g-{topic}", "auto.offset.reset": "earliest", **dotted}
+    return {**cluster_config, "group.id": f"g-{topic}", "auto.offset.reset": "earliest", **dotted}
 
 
 async def poll_until(consumer: Consumer, holds: Callable[[], bool]) -> None:
@@ -77,86 +77,90 @@ async def poll_until(consumer: Consumer, holds: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_iteration_commits_what_was_handed_out(where: dict[str, Any], topic: str, protocol: str) -> None:
-    async def whole() -> None:
-        await fill(where, topic, 30)
-        seen = []
-        async with Consumer(member(where, topic, group_protocol=protocol)) as consumer:
+def test_iteration_commits_what_was_handed_out(cluster_config: dict[str, Any], topic: str, protocol: str) -> None:
+    async def scenario() -> None:
+        await fill(cluster_config, topic, 30)
+        positions = []
+        async with Consumer(member(cluster_config, topic, group_protocol=protocol)) as consumer:
             await consumer.subscribe([topic])
             async for record in consumer:
-                seen.append((record.partition, record.offset))
-                if len(seen) == 11:
+                positions.append((record.partition, record.offset))
+                if len(positions) == 11:
                     break
-            # The records that were fetched with them, but not handed out, are not committed.
+            # Fetched records that were not returned to the application are not committed.
             assert sum(consumer.position(partition) for partition in consumer.assignment) == 11
-        async with Consumer(member(where, topic, group_protocol=protocol)) as consumer:
+        async with Consumer(member(cluster_config, topic, group_protocol=protocol)) as consumer:
             await consumer.subscribe([topic])
             async for record in consumer:
-                seen.append((record.partition, record.offset))
-                if len(seen) == 30:
+                positions.append((record.partition, record.offset))
+                if len(positions) == 30:
                     break
-        assert len(set(seen)) == 30
+        assert len(set(positions)) == 30
 
-    run(whole())
+    run(scenario())
 
 
 class Story(RebalanceListener):
     def __init__(self) -> None:
-        self.told: list[tuple[str, int]] = []
+        self.events: list[tuple[str, int]] = []
 
     async def on_assigned(self, partitions: list[TopicPartition]) -> None:
-        self.told.append(("assigned", len(partitions)))
+        self.events.append(("assigned", len(partitions)))
 
     async def on_revoked(self, partitions: list[TopicPartition]) -> None:
-        self.told.append(("revoked", len(partitions)))
+        self.events.append(("revoked", len(partitions)))
 
     async def on_lost(self, partitions: list[TopicPartition]) -> None:
-        self.told.append(("lost", len(partitions)))
+        self.events.append(("lost", len(partitions)))
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_listener_hears_of_revoked_assigned_and_lost_partitions(
-    where: dict[str, Any], topic: str, protocol: str
+    cluster_config: dict[str, Any], topic: str, protocol: str
 ) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         story = Story()
-        config = member(where, topic, group_protocol=protocol, max_poll_interval_ms=700)
+        config = member(cluster_config, topic, group_protocol=protocol, max_poll_interval_ms=700)
         if protocol == "classic":
             config |= {"heartbeat.interval.ms": 100}
         async with Consumer(config) as consumer:
             await consumer.subscribe([topic], listener=story)
             await poll_until(consumer, lambda: len(consumer.assignment) == 3)
-            # The application does not poll for longer than it may.
+            # The application does not poll for longer than max.poll.interval.ms.
             await asyncio.sleep(1.5)
-            await poll_until(consumer, lambda: story.told[-1] == ("assigned", 3) and len(story.told) > 2)
-            assert ("lost", 3) in story.told
-        assert story.told[-1] == ("revoked", 3)
+            await poll_until(consumer, lambda: story.events[-1] == ("assigned", 3) and len(story.events) > 2)
+            assert ("lost", 3) in story.events
+        assert story.events[-1] == ("revoked", 3)
 
-    run(whole())
+    run(scenario())
 
 
-def test_commits_in_the_background_with_metadata(where: dict[str, Any], topic: str) -> None:
-    one = TopicPartition(topic, 0)
-    told: list[tuple[Mapping[TopicPartition, CommittedOffset], Exception | None]] = []
+def test_commits_in_the_background_with_metadata(cluster_config: dict[str, Any], topic: str) -> None:
+    partition = TopicPartition(topic, 0)
+    outcomes: list[tuple[Mapping[TopicPartition, CommittedOffset], Exception | None]] = []
 
-    async def whole() -> None:
-        async with Consumer(member(where, topic)) as consumer:
-            await consumer.assign([one])
-            consumer.commit_async({one: CommittedOffset(5, -1, "first")}, lambda *outcome: told.append(outcome))
-            consumer.commit_async({one: CommittedOffset(6, -1, "second")}, lambda *outcome: told.append(outcome))
+    async def scenario() -> None:
+        async with Consumer(member(cluster_config, topic)) as consumer:
+            await consumer.assign([partition])
+            consumer.commit_async(
+                {partition: CommittedOffset(5, -1, "first")}, lambda *outcome: outcomes.append(outcome)
+            )
+            consumer.commit_async(
+                {partition: CommittedOffset(6, -1, "second")}, lambda *outcome: outcomes.append(outcome)
+            )
             # An awaited commit follows those in the background.
-            await consumer.commit({one: CommittedOffset(7, -1, "third")})
-            assert len(told) == 2
-            found = (await consumer.committed([one]))[one]
-            assert (found.offset, found.metadata) == (7, "third")
+            await consumer.commit({partition: CommittedOffset(7, -1, "third")})
+            assert len(outcomes) == 2
+            committed = (await consumer.committed([partition]))[partition]
+            assert (committed.offset, committed.metadata) == (7, "third")
 
-    run(whole())
-    assert [error for _, error in told] == [None, None]
-    assert sorted(offsets[one].metadata or "" for offsets, _ in told) == ["first", "second"]
+    run(scenario())
+    assert [error for _, error in outcomes] == [None, None]
+    assert sorted(offsets[partition].metadata or "" for offsets, _ in outcomes) == ["first", "second"]
 
 
-def test_a_wakeup_ends_a_poll(where: dict[str, Any], topic: str) -> None:
-    with BlockingConsumer(where) as consumer:
+def test_a_wakeup_ends_a_poll(cluster_config: dict[str, Any], topic: str) -> None:
+    with BlockingConsumer(cluster_config) as consumer:
         consumer.assign([TopicPartition(topic, 0)])
         consumer.poll(10)
         thread = threading.Timer(0.2, consumer.wakeup)
@@ -171,45 +175,45 @@ def test_a_wakeup_ends_a_poll(where: dict[str, Any], topic: str) -> None:
             consumer.poll(30_000)
 
 
-def test_seek_pause_and_position(where: dict[str, Any], topic: str) -> None:
-    async def whole() -> None:
-        await fill(where, topic, 40, keys=1)
-        async with Consumer({**where, "auto.offset.reset": "earliest"}) as consumer:
+def test_seek_pause_and_position(cluster_config: dict[str, Any], topic: str) -> None:
+    async def scenario() -> None:
+        await fill(cluster_config, topic, 40, keys=1)
+        async with Consumer({**cluster_config, "auto.offset.reset": "earliest"}) as consumer:
             parts = await consumer.partitions(topic)
             await consumer.assign(parts)
             record = await anext(consumer)
-            one = TopicPartition(record.topic, record.partition)
-            assert consumer.position(one) == 1
-            consumer.seek(one, 30)
+            partition = TopicPartition(record.topic, record.partition)
+            assert consumer.position(partition) == 1
+            consumer.seek(partition, 30)
             assert (await anext(consumer)).offset == 30
-            assert consumer.position(one) == 31
-            await consumer.seek_to_beginning(one)
+            assert consumer.position(partition) == 31
+            await consumer.seek_to_beginning(partition)
             assert (await anext(consumer)).offset == 0
-            consumer.pause(one)
-            assert consumer.paused == [one]
-            await consumer.seek_to_end(one)
+            consumer.pause(partition)
+            assert consumer.paused == [partition]
+            await consumer.seek_to_end(partition)
             assert await consumer.poll(50) == []
-            consumer.resume(one)
-            assert consumer.position(one) == 40
+            consumer.resume(partition)
+            assert consumer.position(partition) == 40
             with pytest.raises(ClientError, match="negative"):
-                consumer.seek(one, -1)
+                consumer.seek(partition, -1)
 
-    run(whole())
+    run(scenario())
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_compiled_pattern_is_matched_by_the_client(where: dict[str, Any], topic: str, protocol: str) -> None:
-    async def whole() -> None:
-        await create(where, f"{topic}-a", f"{topic}-b")
-        config = member(where, topic, group_protocol=protocol)
+def test_a_compiled_pattern_is_matched_by_the_client(cluster_config: dict[str, Any], topic: str, protocol: str) -> None:
+    async def scenario() -> None:
+        await create(cluster_config, f"{topic}-a", f"{topic}-b")
+        config = member(cluster_config, topic, group_protocol=protocol)
         async with Consumer(config | ({"heartbeat.interval.ms": 100} if protocol == "classic" else {})) as consumer:
             await consumer.subscribe(pattern=re.compile(rf"{topic}-(?=[a-z])."))
             await poll_until(consumer, lambda: len(consumer.assignment) == 6)
-            await create(where, f"{topic}-c")
+            await create(cluster_config, f"{topic}-c")
             await poll_until(consumer, lambda: len(consumer.assignment) == 9)
             assert {partition.topic for partition in consumer.assignment} == {f"{topic}-{letter}" for letter in "abc"}
 
-    run(whole())
+    run(scenario())
 
 
 class Youngest:
@@ -227,9 +231,12 @@ class Youngest:
 
 
 @pytest.mark.parametrize("assignor", ["sticky", "roundrobin", Youngest()])
-def test_assignors(where: dict[str, Any], topic: str, assignor: Any) -> None:
-    async def whole() -> None:
-        config = member(where, topic) | {"partition.assignment.strategy": assignor, "heartbeat.interval.ms": 50}
+def test_assignors(cluster_config: dict[str, Any], topic: str, assignor: Any) -> None:
+    async def scenario() -> None:
+        config = member(cluster_config, topic) | {
+            "partition.assignment.strategy": assignor,
+            "heartbeat.interval.ms": 50,
+        }
         async with Consumer(config) as first, Consumer(config) as second:
             await first.subscribe([topic])
             await poll_until(first, lambda: len(first.assignment) == 3)
@@ -244,39 +251,44 @@ def test_assignors(where: dict[str, Any], topic: str, assignor: Any) -> None:
                 await asyncio.gather(first.poll(50), second.poll(50))
             assert len({*first.assignment, *second.assignment}) == 3
 
-    run(whole())
+    run(scenario())
 
 
-def test_deserializers_and_an_error_with_its_place(where: dict[str, Any], topic: str) -> None:
-    async def whole() -> None:
-        config = {**where, "key.serializer": "string", "value.serializer": "json"}
+def test_deserializers_and_an_error_with_its_place(cluster_config: dict[str, Any], topic: str) -> None:
+    async def scenario() -> None:
+        config = {**cluster_config, "key.serializer": "string", "value.serializer": "json"}
         async with Producer(config) as producer:
             for number in range(3):
                 await producer.send(topic, {"n": number}, "k")
             metadata = await producer.send_and_wait(topic, {"n": 3}, "k")
         with pytest.raises(SerializationError, match=topic):
-            async with Producer({**where, "value.serializer": "long"}) as producer:
+            async with Producer({**cluster_config, "value.serializer": "long"}) as producer:
                 await producer.send(topic, "no number")
-        one = TopicPartition(topic, metadata.partition)
-        async with Producer(where) as producer:
-            await producer.send_and_wait(topic, b"{not json", b"k", partition=one.partition)
-            await producer.send_and_wait(topic, b'{"n": 5}', b"k", partition=one.partition)
+        topic_partition = TopicPartition(topic, metadata.partition)
+        async with Producer(cluster_config) as producer:
+            await producer.send_and_wait(topic, b"{not json", b"k", partition=topic_partition.partition)
+            await producer.send_and_wait(topic, b'{"n": 5}', b"k", partition=topic_partition.partition)
         java = "org.apache.kafka.common.serialization.StringDeserializer"
-        reading = {**where, "auto.offset.reset": "earliest", "key.deserializer": java, "value.deserializer": "json"}
+        reading = {
+            **cluster_config,
+            "auto.offset.reset": "earliest",
+            "key.deserializer": java,
+            "value.deserializer": "json",
+        }
         async with Consumer(reading) as consumer:
-            await consumer.assign([one])
-            found = await consumer.poll(5_000)
-            while len(found) < 4:
-                found += await consumer.poll(5_000)
-            assert [(record.key, record.value["n"]) for record in found] == [("k", number) for number in range(4)]
+            await consumer.assign([topic_partition])
+            records = await consumer.poll(5_000)
+            while len(records) < 4:
+                records += await consumer.poll(5_000)
+            assert [(record.key, record.value["n"]) for record in records] == [("k", number) for number in range(4)]
             for _ in range(2):
                 # The position stays before the record until the application decides.
-                with pytest.raises(SerializationError, match=rf"{topic}-{one.partition} at offset 4"):
+                with pytest.raises(SerializationError, match=rf"{topic}-{topic_partition.partition} at offset 4"):
                     await consumer.poll(5_000)
-            consumer.seek(one, 5)
+            consumer.seek(topic_partition, 5)
             assert [record.value for record in await consumer.poll(5_000)] == [{"n": 5}]
 
-    run(whole())
+    run(scenario())
 
 
 class Counting(ConsumerInterceptor):
@@ -291,26 +303,26 @@ class Counting(ConsumerInterceptor):
         raise RuntimeError("broken on purpose")
 
 
-def test_interceptors_see_records_and_commits(where: dict[str, Any], topic: str) -> None:
+def test_interceptors_see_records_and_commits(cluster_config: dict[str, Any], topic: str) -> None:
     counting = Counting()
 
-    async def whole() -> None:
-        await fill(where, topic, 10, keys=1)
-        async with Consumer(member(where, topic) | {"interceptor.classes": [counting]}) as consumer:
+    async def scenario() -> None:
+        await fill(cluster_config, topic, 10, keys=1)
+        async with Consumer(member(cluster_config, topic) | {"interceptor.classes": [counting]}) as consumer:
             await consumer.assign(await consumer.partitions(topic))
-            found: list[ConsumedRecord] = []
-            while len(found) < 9:
-                found += await consumer.poll()
-            assert b"3" not in [record.value for record in found]
+            records: list[ConsumedRecord] = []
+            while len(records) < 9:
+                records += await consumer.poll()
+            assert b"3" not in [record.value for record in records]
             await consumer.commit()
 
-    run(whole())
+    run(scenario())
     assert max(counting.committed) == 10
 
 
-def test_listeners_of_a_blocking_consumer_may_use_it(where: dict[str, Any], topic: str) -> None:
-    run(fill(where, topic, 20))
-    with BlockingConsumer(member(where, topic) | {"enable.auto.commit": False}) as consumer:
+def test_listeners_of_a_blocking_consumer_may_use_it(cluster_config: dict[str, Any], topic: str) -> None:
+    run(fill(cluster_config, topic, 20))
+    with BlockingConsumer(member(cluster_config, topic) | {"enable.auto.commit": False}) as consumer:
 
         def on_assigned(partitions: list[TopicPartition]) -> None:
             for partition in partitions:
@@ -323,10 +335,10 @@ def test_listeners_of_a_blocking_consumer_may_use_it(where: dict[str, Any], topi
             revoked.extend(partitions)
 
         consumer.subscribe([topic], on_assigned=on_assigned, on_revoked=on_revoked)
-        found: set[int] = set()
+        partitions_seen: set[int] = set()
         for record in consumer:
-            found.add(record.partition)
-            if len(found) == len(consumer.assignment):
+            partitions_seen.add(record.partition)
+            if len(partitions_seen) == len(consumer.assignment):
                 break
         errors: list[Exception] = []
 
@@ -336,18 +348,18 @@ def test_listeners_of_a_blocking_consumer_may_use_it(where: dict[str, Any], topi
             except ClientError as error:
                 errors.append(error)
 
-        held = consumer._user
+        owner = consumer._user
         consumer._user = -1
         trespass()
-        consumer._user = held
+        consumer._user = owner
         assert "Another thread" in str(errors[0])
     assert sorted(revoked) == [TopicPartition(topic, number) for number in range(3)]
-    with BlockingAdmin(where) as admin:
+    with BlockingAdmin(cluster_config) as admin:
         committed = admin.groups.offsets(f"g-{topic}", [TopicPartition(topic, number) for number in range(3)])
-        assert sum(one.offset for one in committed.values()) == 20
+        assert sum(commit.offset for commit in committed.values()) == 20
 
 
-def test_failed_records_are_retried_and_end_in_the_dead_letters(where: dict[str, Any], topic: str) -> None:
+def test_failed_records_are_retried_and_end_in_the_dead_letters(cluster_config: dict[str, Any], topic: str) -> None:
     topics = RetryTopics(source=topic, group="g", delays_ms=(50, 100))
     tried: dict[bytes, list[float]] = defaultdict(list)
 
@@ -356,22 +368,22 @@ def test_failed_records_are_retried_and_end_in_the_dead_letters(where: dict[str,
         if record.value == b"never" or (record.value == b"second" and len(tried[record.value]) < 2):
             raise ValueError("not now")
 
-    async def whole() -> None:
-        await create(where, *topics.all, partitions=1)
-        config = member(where, topic) | {"enable.auto.commit": False}
-        async with Producer(where) as producer, Consumer(config) as consumer:
-            # The sender claims that the record was tried often; that decides nothing.
+    async def scenario() -> None:
+        await create(cluster_config, *topics.all, partitions=1)
+        config = member(cluster_config, topic) | {"enable.auto.commit": False}
+        async with Producer(cluster_config) as producer, Consumer(config) as consumer:
+            # The producer's own header claims many attempts; the consumer ignores it.
             lie: list[tuple[str, bytes | None]] = [("ottla.retry.attempts", b"99"), ("mine", b"1")]
             for value in (b"never", b"second", b"good"):
                 await producer.send(topic, value, b"k", headers=lie)
-            # A record from the future in a retry topic is not delayed for longer than others.
+            # A retry record with a future timestamp is not delayed longer than other records.
             future = int(time.time() * 1000) + 1_800_000
             await producer.send(topics.retries[0], b"early", timestamp_ms=future)
             retrying = RetryingConsumer(consumer, producer, topics, handle)
             await retrying.subscribe()
             while [len(tried[value]) for value in (b"never", b"second", b"good", b"early")] != [3, 2, 1, 1]:
                 await retrying.run_once(50)
-            async with Consumer({**where, "auto.offset.reset": "earliest"}) as dead:
+            async with Consumer({**cluster_config, "auto.offset.reset": "earliest"}) as dead:
                 await dead.assign([TopicPartition(topics.dead_letters, 0)])
                 record = await anext(dead)
         headers = dict(record.headers)
@@ -383,16 +395,16 @@ def test_failed_records_are_retried_and_end_in_the_dead_letters(where: dict[str,
         assert again - first > 0.04
         assert last - again > 0.09
 
-    run(whole())
+    run(scenario())
 
 
 @pytest.mark.parametrize("order", [Order.KEY, Order.PARTITION])
 def test_parallel_work_keeps_the_order_of_keys_and_commits_what_is_done(
-    where: dict[str, Any], topic: str, order: Order
+    cluster_config: dict[str, Any], topic: str, order: Order
 ) -> None:
     running: set[Any] = set()
     at_once = 0
-    seen: dict[bytes, list[int]] = defaultdict(list)
+    values_by_key: dict[bytes, list[int]] = defaultdict(list)
     allowed = {"all": False}
 
     async def handle(record: ConsumedRecord) -> None:
@@ -405,22 +417,22 @@ def test_parallel_work_keeps_the_order_of_keys_and_commits_what_is_done(
         running.discard(lane)
         if record.value == b"77" and not allowed["all"]:
             raise ValueError("the 77th fails")
-        seen[record.key].append(int(record.value))
+        values_by_key[record.key].append(int(record.value))
 
     async def until_done(parallel: ParallelConsumer) -> None:
-        while sum(len(set(values)) for values in seen.values()) < 200:
+        while sum(len(set(values)) for values in values_by_key.values()) < 200:
             await asyncio.sleep(0.01)
         parallel.stop()
 
-    async def whole() -> None:
-        await fill(where, topic, 200, keys=10)
-        config = member(where, topic) | {"enable.auto.commit": False}
+    async def scenario() -> None:
+        await fill(cluster_config, topic, 200, keys=10)
+        config = member(cluster_config, topic) | {"enable.auto.commit": False}
         async with Consumer(config) as consumer:
             parallel = ParallelConsumer(consumer, handle, workers=8, order=order, pending_max=50)
             await parallel.subscribe(topic)
             with pytest.raises(ValueError, match="the 77th fails"):
                 await parallel.run()
-        assert 77 not in seen[b"7"]
+        assert 77 not in values_by_key[b"7"]
         running.clear()
         allowed["all"] = True
         async with Consumer(config) as consumer:
@@ -428,33 +440,35 @@ def test_parallel_work_keeps_the_order_of_keys_and_commits_what_is_done(
             await parallel.subscribe(topic)
             await asyncio.gather(parallel.run(), until_done(parallel))
             committed = await consumer.committed(await consumer.partitions(topic))
-            assert sum(one.offset for one in committed.values()) == 200
+            assert sum(commit.offset for commit in committed.values()) == 200
         assert at_once > 1
-        for key, values in seen.items():
-            # Records after the failed one may come twice, and never out of order.
+        for key, values in values_by_key.items():
+            # Records after the failed record may come twice, but stay in order.
             ends = [index for index in range(1, len(values)) if values[index] <= values[index - 1]]
             assert len(ends) <= 1, (key, values)
             assert set(values) == {number for number in range(200) if number % 10 == int(key)}
 
-    run(whole())
+    run(scenario())
 
 
-def test_a_parallel_consumer_needs_commits_of_its_own(where: dict[str, Any]) -> None:
+def test_a_parallel_consumer_needs_commits_of_its_own(cluster_config: dict[str, Any]) -> None:
     async def handle(_: ConsumedRecord) -> None:
         return
 
-    async def whole() -> None:
-        async with Consumer(where) as consumer:
+    async def scenario() -> None:
+        async with Consumer(cluster_config) as consumer:
             with pytest.raises(ClientError, match=r"enable\.auto\.commit"):
                 ParallelConsumer(consumer, handle)
 
-    run(whole())
+    run(scenario())
 
 
-def test_an_administrator_removes_members(where: dict[str, Any], topic: str) -> None:
-    async def whole() -> None:
-        config = member(where, topic, group_protocol="classic", group_instance_id="one", heartbeat_interval_ms=100)
-        admin_config = {"bootstrap.servers": where["bootstrap.servers"]}
+def test_an_administrator_removes_members(cluster_config: dict[str, Any], topic: str) -> None:
+    async def scenario() -> None:
+        config = member(
+            cluster_config, topic, group_protocol="classic", group_instance_id="one", heartbeat_interval_ms=100
+        )
+        admin_config = {"bootstrap.servers": cluster_config["bootstrap.servers"]}
         async with AdminClient(admin_config) as admin, Consumer(config) as consumer:
             story = Story()
             await consumer.subscribe([topic], listener=story)
@@ -462,8 +476,8 @@ def test_an_administrator_removes_members(where: dict[str, Any], topic: str) -> 
             removed = await admin.groups.remove_members(f"g-{topic}", ["one", "nobody"])
             assert removed["one"] is None
             assert removed["nobody"] is not None
-            await poll_until(consumer, lambda: ("lost", 3) in story.told)
+            await poll_until(consumer, lambda: ("lost", 3) in story.events)
             await poll_until(consumer, lambda: len(consumer.assignment) == 3)
             assert len(await admin.groups.remove_members(f"g-{topic}")) == 1
 
-    run(whole())
+    run(scenario())

@@ -1,4 +1,4 @@
-"""The example applications of `examples/client` do what they say."""
+"""The example applications of `examples/client` do what their descriptions promise."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def wait_for(holds: Callable[[], bool]) -> None:
 def test_customers_by_country(client_bootstrap: str) -> None:
     rows = [(None, country) for country in ["at", "de", "at", "fr", "de", "at"] * 5]
 
-    async def whole() -> None:
+    async def scenario() -> None:
         await fill(client_bootstrap, country_counter.TOPIC, rows, value="string")
         async with asyncio.timeout(30):
-            found = await country_counter.count(client_bootstrap, until=30)
-        assert found == {"at": 15, "de": 10, "fr": 5}
+            counts = await country_counter.count(client_bootstrap, until=30)
+        assert counts == {"at": 15, "de": 10, "fr": 5}
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 def test_a_moving_average_ends_in_order(client_bootstrap: str) -> None:
@@ -72,16 +72,16 @@ def test_a_moving_average_ends_in_order(client_bootstrap: str) -> None:
     with BlockingConsumer(moving_average.configuration(client_bootstrap)) as consumer:
         stopper = threading.Thread(
             target=lambda: (
-                wait_for(lambda: sum(max(consumer.position(one), 0) for one in consumer.assignment) == 20),
+                wait_for(lambda: sum(max(consumer.position(partition), 0) for partition in consumer.assignment) == 20),
                 consumer.wakeup(),
             )
         )
         stopper.start()
-        told = moving_average.averages(consumer)
+        averages = moving_average.averages(consumer)
         stopper.join()
         committed = consumer.committed(consumer.partitions(moving_average.TOPIC))
-    assert told[-1] == pytest.approx(14.5)
-    assert sum(one.offset for one in committed.values()) == 20
+    assert averages[-1] == pytest.approx(14.5)
+    assert sum(commit.offset for commit in committed.values()) == 20
 
 
 def test_offsets_in_a_database_count_every_payment_once(client_bootstrap: str, tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_offsets_in_a_database_count_every_payment_once(client_bootstrap: str, t
     asyncio.run(fill(client_bootstrap, database_offsets.TOPIC, payments, key="string", value="long"))
     path = str(tmp_path / "payments.db")
     database_offsets.run(client_bootstrap, database_offsets.Sink(path), until=100)
-    # The application is killed before a transaction of its database ends, and starts again.
+    # The application is killed before a transaction of its database ends, and is restarted.
     broken = database_offsets.Sink(path)
     broken.database.execute("insert into totals values ('lost', 1)")
     broken.database.rollback()
@@ -105,23 +105,23 @@ def test_offsets_in_a_database_count_every_payment_once(client_bootstrap: str, t
 
 
 def test_critical_alerts_have_a_partition_of_their_own(client_bootstrap: str) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         await fill(client_bootstrap, alerts.TOPIC, [])
-        some = [alerts.Alert(number, "MINOR", "dirt") for number in range(20)]
-        found = await alerts.send(client_bootstrap, [*some, alerts.Alert(3, alerts.CRITICAL, "fire")])
-        assert {one.partition for one in found[:-1]} == {0, 1}
-        assert found[-1].partition == 2
+        minor = [alerts.Alert(number, "MINOR", "dirt") for number in range(20)]
+        metadata = await alerts.send(client_bootstrap, [*minor, alerts.Alert(3, alerts.CRITICAL, "fire")])
+        assert {record.partition for record in metadata[:-1]} == {0, 1}
+        assert metadata[-1].partition == 2
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 def test_an_address_book(client_bootstrap: str) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         async with asyncio.timeout(30):
             await address_book.main(client_bootstrap)
             assert await address_book.read(client_bootstrap) == {"ada": {"city": "Paris"}}
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 def test_customers_in_avro_whose_schema_evolves(client_bootstrap: str) -> None:
@@ -130,21 +130,21 @@ def test_customers_in_avro_whose_schema_evolves(client_bootstrap: str) -> None:
         id: int
         name: str
 
-    async def whole(registry: str) -> None:
+    async def scenario(registry: str) -> None:
         async with asyncio.timeout(60):
             await customers_avro.write(client_bootstrap, registry, [Customer(1, "Ada")])
             await customers_avro.write(
                 client_bootstrap, registry, [customers_avro.Customer(2, "Grace", "g@example.com")]
             )
-            found = await customers_avro.read(client_bootstrap, registry, count=2)
-        assert sorted(found, key=lambda one: one.id) == [
+            customers = await customers_avro.read(client_bootstrap, registry, count=2)
+        assert sorted(customers, key=lambda customer: customer.id) == [
             customers_avro.Customer(1, "Ada", None),
             customers_avro.Customer(2, "Grace", "g@example.com"),
         ]
 
     asyncio.run(fill(client_bootstrap, customers_avro.TOPIC, []))
     with registry_process(client_bootstrap) as registry:
-        asyncio.run(whole(registry.url))
+        asyncio.run(scenario(registry.url))
 
 
 def test_health_trends_know_their_places(client_bootstrap: str) -> None:
@@ -164,7 +164,7 @@ def test_a_reader_of_clicks_is_stopped_by_another_thread(client_bootstrap: str) 
     assert reader.clicks == {"/": 20, "/cart": 10}
     with BlockingConsumer({"bootstrap.servers": client_bootstrap, "group.id": "click-reader"}) as consumer:
         committed = consumer.committed(consumer.partitions(clicks.TOPIC))
-    assert sum(one.offset for one in committed.values()) == 30
+    assert sum(commit.offset for commit in committed.values()) == 30
 
 
 def test_mails_about_large_payments(client_bootstrap: str) -> None:
@@ -176,7 +176,7 @@ def test_mails_about_large_payments(client_bootstrap: str) -> None:
         if len(sent) == 1:
             raise OSError("the mail server is away")
 
-    async def whole() -> None:
+    async def scenario() -> None:
         await fill(client_bootstrap, large_payments.TOPIC, payments, key="string", value="long")
         async with asyncio.timeout(60):
             with pytest.raises(OSError, match="away"):
@@ -187,7 +187,7 @@ def test_mails_about_large_payments(client_bootstrap: str) -> None:
             second.cancel()
             await asyncio.wait([second])
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
     # The mail that failed is sent again, with the same id.
     assert {mail["To"] for mail in sent} == {"grace@example.com", "linus@example.com"}
     assert sent[0]["Message-ID"] in [mail["Message-ID"] for mail in sent[1:]]
@@ -195,7 +195,7 @@ def test_mails_about_large_payments(client_bootstrap: str) -> None:
 
 
 def test_notifications_follow_preferences(client_bootstrap: str) -> None:
-    async def whole() -> list[tuple[str, str]]:
+    async def scenario() -> list[tuple[str, str]]:
         wishes = [
             ("ada", "digest"),
             ("bob", "never"),
@@ -216,15 +216,15 @@ def test_notifications_follow_preferences(client_bootstrap: str) -> None:
                 partitions = await consumer.partitions(notifications.NOTIFICATIONS)
                 await consumer.assign(partitions)
                 ends = await consumer.end_offsets(partitions)
-                found: list[tuple[str, str]] = []
-                while any(consumer.position(one) < end for one, end in ends.items()):
-                    found += [(record.key, record.value) for record in await consumer.poll(100)]
-                return found
+                received: list[tuple[str, str]] = []
+                while any(consumer.position(partition) < end for partition, end in ends.items()):
+                    received += [(record.key, record.value) for record in await consumer.poll(100)]
+                return received
 
-    found = asyncio.run(whole())
-    assert [text for user, text in found if user == "ada"] == [notifications.decorate("shipped")]
-    assert {user for user, _ in found} == {"ada", "eve", "zoe"}
-    assert [line for user, text in found if user == "eve" for line in text.split("\n")[1:-1]] == ["paid", "shipped"]
+    received = asyncio.run(scenario())
+    assert [text for user, text in received if user == "ada"] == [notifications.decorate("shipped")]
+    assert {user for user, _ in received} == {"ada", "eve", "zoe"}
+    assert [line for user, text in received if user == "eve" for line in text.split("\n")[1:-1]] == ["paid", "shipped"]
 
 
 def test_activity_metrics_and_logs_are_collected(client_bootstrap: str) -> None:
@@ -244,19 +244,21 @@ def test_activity_metrics_and_logs_are_collected(client_bootstrap: str) -> None:
     collector.activity("ada", "/late")
     assert collector.lost == 1
     config = {"bootstrap.servers": client_bootstrap, "group.id": "dashboard", "auto.offset.reset": "earliest"}
-    found: list[Any] = []
+    records: list[Any] = []
     with BlockingConsumer({**config, "value.deserializer": "json"}) as consumer:
         consumer.subscribe([collection.ACTIVITY, collection.METRICS, collection.LOGS])
-        while len(found) < 5:
-            found += consumer.poll(100)
-    by_topic = {topic: [one for one in found if one.topic == topic] for topic in {one.topic for one in found}}
-    assert [one.value["page"] for one in by_topic[collection.ACTIVITY]] == ["/", "/cart", "/checkout"]
-    assert [one.key for one in by_topic[collection.METRICS]] == [b"web-1"]
-    assert [one.value["text"] for one in by_topic[collection.LOGS]] == ["the shelf is empty"]
+        while len(records) < 5:
+            records += consumer.poll(100)
+    by_topic = {
+        topic: [record for record in records if record.topic == topic] for topic in {record.topic for record in records}
+    }
+    assert [record.value["page"] for record in by_topic[collection.ACTIVITY]] == ["/", "/cart", "/checkout"]
+    assert [record.key for record in by_topic[collection.METRICS]] == [b"web-1"]
+    assert [record.value["text"] for record in by_topic[collection.LOGS]] == ["the shelf is empty"]
 
 
 def test_prices_follow_the_sales_of_regions(client_bootstrap: str) -> None:
-    async def whole() -> dict[str, float]:
+    async def scenario() -> dict[str, float]:
         await fill(client_bootstrap, regional_pricing.PRICES, [])
         await fill(client_bootstrap, "europe.sales", [("tea", 5), ("tea", 20), ("salt", 9)], key="string", value="long")
         await fill(client_bootstrap, "asia.sales", [("tea", 1_000)], key="string", value="long")
@@ -270,17 +272,17 @@ def test_prices_follow_the_sales_of_regions(client_bootstrap: str) -> None:
                 prices.update({record.key: record.value for record in await consumer.poll(100)})
         return prices
 
-    assert asyncio.run(whole()) == {"europe/tea": 102.01, "asia/tea": 200.0}
+    assert asyncio.run(scenario()) == {"europe/tea": 102.01, "asia/tea": 200.0}
 
 
 def test_a_large_customer_is_alone_in_the_last_partition(client_bootstrap: str) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         await fill(client_bootstrap, large_customer.TOPIC, [])
         names: list[str | None] = [f"customer-{number}" for number in range(20)]
-        found = await large_customer.send(client_bootstrap, [*names, "banana"])
-        assert {one.partition for one in found[:-1]} == {0, 1}
-        assert found[-1].partition == 2
+        metadata = await large_customer.send(client_bootstrap, [*names, "banana"])
+        assert {record.partition for record in metadata[:-1]} == {0, 1}
+        assert metadata[-1].partition == 2
         with pytest.raises(KafkaError, match="without a customer"):
             await large_customer.send(client_bootstrap, [None])
 
-    asyncio.run(whole())
+    asyncio.run(scenario())

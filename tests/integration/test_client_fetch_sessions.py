@@ -1,4 +1,4 @@
-"""`ottla.client` tells a broker only what changed (KIP-227): in quiet, through pauses, and when a broker forgot."""
+"""Fetch sessions of `ottla.client` (KIP-227): only changes are sent, also after pauses and lost sessions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ottla.client.settings import ClientSettings, parse_bootstrap
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 
-# Enough for every broker to lead several.
+# Enough partitions for every broker to lead several.
 COUNT = 12
 
 
@@ -29,15 +29,15 @@ def settings() -> Iterator[ClientSettings]:
 
 
 class Fetches:
-    """What consumers asked since `forget`, and how they were answered."""
+    """The fetch plans of consumers and the errors of their answers, since `forget`."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.plans: list[FetchPlan] = []
         self.errors: list[int] = []
         plan, accepts = FetchSession.plan, FetchSession.accepts
 
-        def noted_plan(session: FetchSession, *given: Any) -> FetchPlan:
-            self.plans.append(plan(session, *given))
+        def noted_plan(session: FetchSession, *arguments: Any) -> FetchPlan:
+            self.plans.append(plan(session, *arguments))
             return self.plans[-1]
 
         def noted_answer(session: FetchSession, *, error_code: int, session_id: int) -> bool:
@@ -49,7 +49,7 @@ class Fetches:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether a fetch has said nothing but that it is there."""
+        """True if a fetch in an established session listed no partition."""
         return any(plan.session_id and plan.epoch > 0 and not plan.topics and not plan.forgotten for plan in self.plans)
 
     @property
@@ -67,7 +67,7 @@ def fetches(monkeypatch: pytest.MonkeyPatch) -> Fetches:
 
 
 class Line:
-    """A consumer of all partitions of a new topic, and a producer that writes one record to each."""
+    """A consumer of all partitions of a new topic, and a producer that writes one record to every partition."""
 
     def __init__(self, producer: Producer, consumer: Consumer, topic: str) -> None:
         self._producer = producer
@@ -79,33 +79,33 @@ class Line:
             await (await self._producer.send(part.topic, b"x", partition=part.partition))
 
     async def read(self, count: int) -> list[int]:
-        """Which partitions so many records are of, and no more come."""
-        found: list[ConsumedRecord] = []
-        while len(found) < count:
-            found += await self.consumer.poll(30_000)
-        return sorted(record.partition for record in found)
+        """Reads exactly `count` records and returns their partitions."""
+        records: list[ConsumedRecord] = []
+        while len(records) < count:
+            records += await self.consumer.poll(30_000)
+        return sorted(record.partition for record in records)
 
     async def poll_until(self, holds: Callable[[], bool]) -> None:
-        """Nothing comes meanwhile."""
+        """Polls until the condition holds; no record may arrive meanwhile."""
         while not holds():
             assert await self.consumer.poll(50) == []
 
 
 def run_line(settings: ClientSettings, topic: str, work: Callable[[Line], Any]) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         async with asyncio.timeout(180):
             async with AdminClient(settings) as admin:
                 result = (await admin.topics.create([NewTopic(name=topic, partitions=COUNT)]))[topic]
                 assert not isinstance(result, KafkaError), result
-            how = ConsumerSettings(auto_offset_reset="earliest", fetch_max_wait_ms=50)
-            async with Producer(settings) as producer, Consumer(settings, how) as consumer:
+            consumer_settings = ConsumerSettings(auto_offset_reset="earliest", fetch_max_wait_ms=50)
+            async with Producer(settings) as producer, Consumer(settings, consumer_settings) as consumer:
                 line = Line(producer, consumer, topic)
                 await consumer.assign(line.parts)
                 await line.write()
                 assert await line.read(COUNT) == list(range(COUNT))
                 await work(line)
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 def test_what_does_not_change_is_not_told_again(settings: ClientSettings, fetches: Fetches) -> None:

@@ -27,8 +27,8 @@ CLIENT_PARTS = {"client", "model", "records", "sasl", "serdes", "tls", "wire"}
 
 
 def test_a_running_client_loads_no_part_of_a_broker(client_bootstrap: str) -> None:
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", PROGRAM, client_bootstrap], capture_output=True, text=True, check=False, timeout=60
     )
-    assert done.returncode == 0, done.stderr
-    assert set(done.stdout.split()) <= CLIENT_PARTS, done.stdout
+    assert completed.returncode == 0, completed.stderr
+    assert set(completed.stdout.split()) <= CLIENT_PARTS, completed.stdout

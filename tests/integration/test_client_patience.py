@@ -1,4 +1,4 @@
-"""Clients that wait: for records, for a topic or a partition that is made later, and for a cluster that is away."""
+"""Clients that wait: for records, for a topic or partition that is created later, and for an unreachable cluster."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.initial.rebalance.delay.ms": "0",
 }
-# One after the other they would need far longer than this.
+# In sequence the sends would need far longer than this.
 SENDS = 400
 BLOCK = ProducerSettings(max_block_ms=300)
 SECONDS_MAX = 60.0
@@ -46,7 +46,7 @@ async def create(bootstrap: str, name: str) -> None:
 def test_who_waits_for_records_stays_in_the_group(bootstrap: str, protocol: str) -> None:
     """max.poll.interval.ms is the time between two polls."""
 
-    async def whole() -> None:
+    async def scenario() -> None:
         topic = f"t-{protocol}"
         await create(bootstrap, topic)
         settings: dict[str, Any] = {
@@ -68,11 +68,11 @@ def test_who_waits_for_records_stays_in_the_group(bootstrap: str, protocol: str)
             assert not lost
             assert consumer.member == member
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 def test_a_topic_that_is_created_after_the_subscription_of_a_classic_group(bootstrap: str) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         settings = {
             "bootstrap.servers": bootstrap,
             "group.id": "g",
@@ -90,11 +90,11 @@ def test_a_topic_that_is_created_after_the_subscription_of_a_classic_group(boots
                 while not consumer.assignment:
                     await consumer.poll(200)
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 def test_a_partition_that_was_added_since_the_producer_looked(bootstrap: str) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         config = {"bootstrap.servers": bootstrap}
         await create(bootstrap, "grows")
         async with AdminClient(config) as admin, Producer(config) as producer:
@@ -102,7 +102,7 @@ def test_a_partition_that_was_added_since_the_producer_looked(bootstrap: str) ->
             await admin.topics.grow({"grows": 3})
             assert (await producer.send_and_wait("grows", b"2", partition=2)).partition == 2
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 UNSENT: list[dict[str, Any]] = [
@@ -133,11 +133,11 @@ def test_a_commit_tells_of_a_record_that_was_not_sent(bootstrap: str, unsent: di
 
 
 def test_sends_wait_side_by_side_for_a_cluster_that_is_away() -> None:
-    async def whole() -> list[Any]:
+    async def scenario() -> list[Any]:
         async with Producer(NOBODY, BLOCK) as producer, asyncio.timeout(SECONDS_MAX):
             return await asyncio.gather(*[producer.send("t", b"v") for _ in range(SENDS)], return_exceptions=True)
 
-    assert {type(error) for error in asyncio.run(whole())} <= {ClientError, *ClientError.__subclasses__()}
+    assert {type(error) for error in asyncio.run(scenario())} <= {ClientError, *ClientError.__subclasses__()}
 
 
 @pytest.mark.timeout(SECONDS_MAX)
@@ -145,7 +145,7 @@ def test_the_close_of_a_blocking_producer_does_not_wait_for_each_record() -> Non
     producer = BlockingProducer(NOBODY, BLOCK)
     futures = [producer.send("t", b"v") for _ in range(SENDS)]
     producer.close()
-    assert all(isinstance(one.exception(0), ClientError) for one in futures)
+    assert all(isinstance(future.exception(0), ClientError) for future in futures)
 
 
 @pytest.mark.timeout(SECONDS_MAX)
@@ -156,7 +156,7 @@ def test_records_of_a_missing_topic_do_not_wait_one_after_the_other(
     producer = BlockingProducer({"bootstrap.servers": bootstrap, "max.block.ms": 800})
     futures = [producer.send("missing", b"v") for _ in range(SENDS)]
     producer.close()
-    assert all(one.exception(0) is not None for one in futures)
+    assert all(future.exception(0) is not None for future in futures)
 
 
 @pytest.mark.parametrize("kind", [BlockingProducer, BlockingConsumer, BlockingAdmin])

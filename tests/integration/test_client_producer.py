@@ -1,4 +1,4 @@
-"""The producer as applications use it: configuration, callbacks, interceptors, partitioners, a buffer that is full."""
+"""The producer as applications use it: configuration, callbacks, interceptors, partitioners, and a full buffer."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ from ottla.model.ids import TopicPartition
 
 
 @pytest.fixture
-def where(client_bootstrap: str) -> dict[str, Any]:
+def cluster_config(client_bootstrap: str) -> dict[str, Any]:
     return {"bootstrap.servers": client_bootstrap}
 
 
 @pytest.fixture
-def topic(where: dict[str, Any]) -> str:
+def topic(cluster_config: dict[str, Any]) -> str:
     name = f"t-{uuid.uuid4().hex[:8]}"
 
     async def create() -> None:
-        async with AdminClient(where) as admin:
+        async with AdminClient(cluster_config) as admin:
             await admin.topics.create([NewTopic(name=name, partitions=3, replication_factor=1)])
 
     asyncio.run(create())
     return name
 
 
-async def read(where: dict[str, Any], topic: str, count: int) -> list[ConsumedRecord]:
-    async with Consumer({**where, "auto.offset.reset": "earliest"}) as consumer:
+async def read(cluster_config: dict[str, Any], topic: str, count: int) -> list[ConsumedRecord]:
+    async with Consumer({**cluster_config, "auto.offset.reset": "earliest"}) as consumer:
         await consumer.assign(await consumer.partitions(topic))
-        found: list[ConsumedRecord] = []
+        records: list[ConsumedRecord] = []
         async with asyncio.timeout(30):
-            while len(found) < count:
-                found += await consumer.poll()
-        return found
+            while len(records) < count:
+                records += await consumer.poll()
+        return records
 
 
-def test_callbacks_of_a_partition_come_in_order(where: dict[str, Any], topic: str) -> None:
+def test_callbacks_of_a_partition_come_in_order(cluster_config: dict[str, Any], topic: str) -> None:
     called: list[tuple[int, int]] = []
 
     def on_delivery(metadata: RecordMetadata, error: Exception | None) -> None:
@@ -60,21 +60,21 @@ def test_callbacks_of_a_partition_come_in_order(where: dict[str, Any], topic: st
         if metadata.offset == 5:
             raise RuntimeError("a callback that fails")
 
-    async def whole() -> None:
-        async with Producer({**where, "batch.size": 500}) as producer:
+    async def scenario() -> None:
+        async with Producer({**cluster_config, "batch.size": 500}) as producer:
             for number in range(300):
                 await producer.send(topic, b"%d" % number, partition=number % 3, on_delivery=on_delivery)
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
     for partition in range(3):
-        assert [offset for one, offset in called if one == partition] == list(range(100))
+        assert [offset for target, offset in called if target == partition] == list(range(100))
 
 
-def test_a_callback_gets_the_error_too(where: dict[str, Any], topic: str) -> None:
+def test_a_callback_gets_the_error_too(cluster_config: dict[str, Any], topic: str) -> None:
     called: list[tuple[RecordMetadata, Exception | None]] = []
 
-    async def whole() -> None:
-        async with AdminClient(where) as admin, Producer(where) as producer:
+    async def scenario() -> None:
+        async with AdminClient(cluster_config) as admin, Producer(cluster_config) as producer:
             await admin.configs.alter(
                 {ConfigResource(ResourceType.TOPIC, topic): [ConfigChange("max.message.bytes", "100")]}
             )
@@ -84,7 +84,7 @@ def test_a_callback_gets_the_error_too(where: dict[str, Any], topic: str) -> Non
             with pytest.raises(KafkaError):
                 await delivery
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
     ((metadata, error),) = called
     assert (metadata.topic, metadata.partition, metadata.offset) == (topic, 1, -1)
     assert isinstance(error, KafkaError)
@@ -92,16 +92,19 @@ def test_a_callback_gets_the_error_too(where: dict[str, Any], topic: str) -> Non
 
 
 @pytest.mark.parametrize("transactional", [False, True])
-def test_batches_are_split_until_the_topic_accepts_them(where: dict[str, Any], transactional: bool) -> None:
+def test_batches_are_split_until_the_topic_accepts_them(cluster_config: dict[str, Any], transactional: bool) -> None:
     called: list[tuple[int, ErrorCode | None]] = []
 
     def on_delivery(metadata: RecordMetadata, error: Exception | None) -> None:
         called.append((metadata.offset, error.code if isinstance(error, KafkaError) else None))
 
-    async def whole() -> None:
+    async def scenario() -> None:
         topic = f"t-{uuid.uuid4().hex[:8]}"
         own = {"transactional.id": topic} if transactional else {}
-        async with AdminClient(where) as admin, Producer({**where, **own, "linger.ms": 1_000}) as producer:
+        async with (
+            AdminClient(cluster_config) as admin,
+            Producer({**cluster_config, **own, "linger.ms": 1_000}) as producer,
+        ):
             small = {"max.message.bytes": "1000"}
             await admin.topics.create([NewTopic(name=topic, partitions=1, replication_factor=1, configs=small)])
             if transactional:
@@ -113,15 +116,15 @@ def test_batches_are_split_until_the_topic_accepts_them(where: dict[str, Any], t
                 await producer.commit_transaction()
             await producer.flush()
             assert called == [(number, None) for number in range(100)]
-            values = [(record.value or b"").rstrip(bytes(1)) for record in await read(where, topic, 100)]
+            values = [(record.value or b"").rstrip(bytes(1)) for record in await read(cluster_config, topic, 100)]
             assert values == [b"%d" % number for number in range(100)]
             if not transactional:
                 partition = TopicPartition(topic, 0)
                 ((state,),) = (await admin.transactions.producers([partition])).values()
-                # No number is left out and none is used twice, so the epoch is still the first.
+                # Every sequence number was used exactly once, so the epoch has not changed.
                 assert (state.producer_epoch, state.last_sequence) == (0, 99)
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 class Marking(ProducerInterceptor):
@@ -154,11 +157,11 @@ class Broken(ProducerInterceptor):
         raise RuntimeError("broken on purpose")
 
 
-def test_a_failed_batch_raises_the_epoch_and_later_records_follow(where: dict[str, Any]) -> None:
-    async def whole() -> None:
+def test_a_failed_batch_raises_the_epoch_and_later_records_follow(cluster_config: dict[str, Any]) -> None:
+    async def scenario() -> None:
         topic = f"t-{uuid.uuid4().hex[:8]}"
         partition = TopicPartition(topic, 0)
-        async with AdminClient(where) as admin, Producer(where) as producer:
+        async with AdminClient(cluster_config) as admin, Producer(cluster_config) as producer:
             small = {"max.message.bytes": "1000"}
             await admin.topics.create([NewTopic(name=topic, partitions=1, replication_factor=1, configs=small)])
             assert (await producer.send_and_wait(topic, b"1")).offset == 0
@@ -170,26 +173,26 @@ def test_a_failed_batch_raises_the_epoch_and_later_records_follow(where: dict[st
             assert isinstance(states, list)
             assert [(state.producer_epoch, state.last_sequence) for state in states] == [(1, 1)]
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
-def test_interceptors_replace_records_and_never_break_a_send(where: dict[str, Any], topic: str) -> None:
+def test_interceptors_replace_records_and_never_break_a_send(cluster_config: dict[str, Any], topic: str) -> None:
     first, last = Marking(), Marking()
 
-    async def whole() -> list[ConsumedRecord]:
-        async with Producer({**where, "interceptor.classes": [first, Broken, last]}) as producer:
+    async def scenario() -> list[ConsumedRecord]:
+        async with Producer({**cluster_config, "interceptor.classes": [first, Broken, last]}) as producer:
             metadata = await producer.send_and_wait(topic, b"v", b"k")
             assert metadata.offset == 0
             with pytest.raises(KafkaError):
                 await producer.send(topic, b"v", partition=99)
-        return await read(where, topic, 1)
+        return await read(cluster_config, topic, 1)
 
-    (record,) = asyncio.run(whole())
+    (record,) = asyncio.run(scenario())
     assert (record.value, record.key, record.headers) == (b"v!!", b"k", [("seen", b"1"), ("seen", b"1")])
     assert first.acknowledged == last.acknowledged == [0, -1]
     assert first.closed
     assert last.closed
-    assert first.config["bootstrap.servers"] == where["bootstrap.servers"]
+    assert first.config["bootstrap.servers"] == cluster_config["bootstrap.servers"]
 
 
 class Alerts:
@@ -204,9 +207,9 @@ class Alerts:
         return last if value == b"CRITICAL" else partition_of_key(key or b"", last)
 
 
-def test_a_partitioner_of_the_application(where: dict[str, Any], topic: str) -> None:
-    async def whole() -> None:
-        async with Producer({**where, "partitioner.class": f"{Alerts.__module__}:Alerts"}) as producer:
+def test_a_partitioner_of_the_application(cluster_config: dict[str, Any], topic: str) -> None:
+    async def scenario() -> None:
+        async with Producer({**cluster_config, "partitioner.class": f"{Alerts.__module__}:Alerts"}) as producer:
             for number in range(20):
                 calm = await producer.send_and_wait(topic, b"minor", b"%d" % number)
                 assert calm.partition < 2
@@ -215,23 +218,23 @@ def test_a_partitioner_of_the_application(where: dict[str, Any], topic: str) -> 
             with pytest.raises(KafkaError, match="The partitioner Alerts chose partition 99"):
                 await producer.send(topic, b"wrong")
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
-def test_a_full_buffer_blocks_and_then_raises(where: dict[str, Any], topic: str) -> None:
-    async def whole() -> None:
-        config = {**where, "buffer.memory": 10_000, "batch.size": 2_000, "max.block.ms": 300, "linger.ms": 0}
+def test_a_full_buffer_blocks_and_then_raises(cluster_config: dict[str, Any], topic: str) -> None:
+    async def scenario() -> None:
+        config = {**cluster_config, "buffer.memory": 10_000, "batch.size": 2_000, "max.block.ms": 300, "linger.ms": 0}
         async with Producer(config) as producer:
             await producer.send_and_wait(topic, b"first")
             connection = await producer._cluster.node_connection(
                 producer._cluster.metadata.leader_of(topic, 0), "produce"
             )
             answered = connection.post
-            held: list[asyncio.Future[Any]] = []
+            futures: list[asyncio.Future[Any]] = []
 
             def hold(*_: Any, **__: Any) -> asyncio.Future[Any]:
-                held.append(asyncio.get_running_loop().create_future())
-                return held[-1]
+                futures.append(asyncio.get_running_loop().create_future())
+                return futures[-1]
 
             connection.post = hold  # type: ignore[method-assign]
 
@@ -243,10 +246,10 @@ def test_a_full_buffer_blocks_and_then_raises(where: dict[str, Any], topic: str)
                 await fill()
             connection.post = answered  # type: ignore[method-assign]
             connection.close("told to")
-            for one in held:
-                one.set_exception(_lost())
+            for future in futures:
+                future.set_exception(_lost())
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 def _lost() -> Exception:
@@ -256,12 +259,12 @@ def _lost() -> Exception:
 
 
 def test_a_cluster_that_does_not_answer_is_an_error_with_a_sentence() -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         async with Producer({"bootstrap.servers": "127.0.0.1:1", "max.block.ms": 300}) as producer:
             with pytest.raises((TimedOut, ClusterUnreachable), match=r"max\.block\.ms=300|Is it running"):
                 await producer.send("nowhere", b"v")
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 def test_time_that_is_over_has_a_reason() -> None:
@@ -280,18 +283,18 @@ def test_time_that_is_over_has_a_reason() -> None:
     ],
 )
 def test_a_record_that_is_no_bytes_is_explained(
-    where: dict[str, Any], topic: str, record: dict[str, Any], said: str
+    cluster_config: dict[str, Any], topic: str, record: dict[str, Any], said: str
 ) -> None:
-    with BlockingProducer(where) as producer:
+    with BlockingProducer(cluster_config) as producer:
         for _ in range(2):
             sent = producer.send(topic, **record)
             with pytest.raises(TypeError, match=said):
                 sent.result()
 
 
-def test_threads_share_a_blocking_producer(where: dict[str, Any], topic: str) -> None:
+def test_threads_share_a_blocking_producer(cluster_config: dict[str, Any], topic: str) -> None:
     called: list[int] = []
-    with BlockingProducer({**where, "linger.ms": 2}) as producer:
+    with BlockingProducer({**cluster_config, "linger.ms": 2}) as producer:
 
         def work(number: int) -> None:
             for index in range(50):
@@ -311,16 +314,16 @@ def test_threads_share_a_blocking_producer(where: dict[str, Any], topic: str) ->
         producer.flush()
         assert len(called) == 300
         assert producer.metrics()["record-send-rate"] > 0
-    found = asyncio.run(read(where, topic, 300))
+    records = asyncio.run(read(cluster_config, topic, 300))
     for number in range(6):
-        mine = [record.value for record in found if record.key == b"%d" % number]
-        assert mine == [b"%d" % index for index in range(50)]
+        values = [record.value for record in records if record.key == b"%d" % number]
+        assert values == [b"%d" % index for index in range(50)]
 
 
-def test_a_misspelt_key_is_named_with_the_right_one(where: dict[str, Any]) -> None:
+def test_a_misspelt_key_is_named_with_the_right_one(cluster_config: dict[str, Any]) -> None:
     for client in (Producer, Consumer, AdminClient, BlockingProducer):
         with pytest.raises(ConfigurationError, match=r"Did you mean request\.timeout\.ms\?"):
-            client({**where, "request.timeout": 5})
+            client({**cluster_config, "request.timeout": 5})
 
 
 def test_two_phase_commits_are_refused_with_a_sentence(client_bootstrap: str) -> None:

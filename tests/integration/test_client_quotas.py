@@ -1,7 +1,7 @@
-"""Quotas of clients, as clients see them: throttle times in answers, connections that are silent for so long.
+"""Client quotas as clients see them: throttle times in answers, and connections that are muted for that time.
 
-No test depends on how fast this machine is: what is told follows from what was sent and from the time that has passed
-here, which is measured around it.
+No test depends on the speed of this machine: the expected throttle time follows from the sent bytes and from the
+elapsed time, which the test measures around the requests.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from tests.integration.data_path import batch, create_topic, fetch_request, new_
 from tests.support.all_brokers import until_all_know
 from tests.support.raw_client import ConnectionClosed, RawClient
 
-# What a client may use at once: ten seconds' worth, of `quota.window.num` windows of a second all but one.
+# The burst of a client: ten seconds' worth, which is all but one of the `quota.window.num` windows of a second.
 BURST_SECONDS = 10
-# Some of it shows only if two requests come shortly after each other, which a busy machine need not allow.
+# Some effects need two requests in quick succession, which a busy machine may not manage at the first attempt.
 ATTEMPTS_MAX = 20
 
 
@@ -87,13 +87,13 @@ def test_a_producer_is_told_how_long_it_has_used_too_much(running: Cluster, admi
             used += size
             throttled_ms = answer.throttle_time_ms
         passed = time.monotonic() - started
-        # At most what the bytes say, and at least that without the time that has passed here.
+        # At most the time that follows from the bytes, and at least that time minus the time that has passed here.
         expected = used / limit - BURST_SECONDS
         assert expected * 1000 - passed * 1000 - 1 <= throttled_ms <= expected * 1000 + 20
-        # The connection is not read from for so long; others of the same client are.
+        # The broker does not read from this connection for that time, but reads from the client's other connections.
         client.send(MetadataRequest(topics=[]), 12)
-        with RawClient(running.bootstrap, client_id=client_id) as another:
-            another.call(MetadataRequest(topics=[]), 12)
+        with RawClient(running.bootstrap, client_id=client_id) as other_client:
+            other_client.call(MetadataRequest(topics=[]), 12)
         client.receive()
         assert time.monotonic() - started >= throttled_ms / 1000 - 0.002
 
@@ -116,10 +116,10 @@ def test_a_fetch_that_is_too_much_is_empty_and_comes_again(running: Cluster, adm
     topic_id = admin.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12).topics[0].topic_id
 
     def request(offset: int) -> FetchRequest:
-        made = fetch_request(topic, {0: offset}, max_bytes=6_000)
-        made.topics[0].topic_id = topic_id if version >= 13 else Uuid.ZERO
-        made.topics[0].topic = topic if version < 13 else ""
-        return made
+        fetch = fetch_request(topic, {0: offset}, max_bytes=6_000)
+        fetch.topics[0].topic_id = topic_id if version >= 13 else Uuid.ZERO
+        fetch.topics[0].topic = topic if version < 13 else ""
+        return fetch
 
     for _ in range(ATTEMPTS_MAX):
         client_id = new_name("consumer")
@@ -133,14 +133,14 @@ def test_a_fetch_that_is_too_much_is_empty_and_comes_again(running: Cluster, adm
             throttled = client.call(request(1), version)
             assert throttled.error_code == ErrorCode.NONE
             if not throttled.throttle_time_ms:
-                # The two were so far apart that it was not too much.
+                # The two requests were too far apart to exceed the quota.
                 continue
             assert (throttled.responses, throttled.session_id) == ([], 0)
             assert throttled.throttle_time_ms <= 250
             again = client.call(request(1), version)
             assert time.monotonic() - started >= throttled.throttle_time_ms / 1000 - 0.002
             while not again.responses:
-                # It came so late that another second had begun, in which it is too much once more.
+                # The request came so late that it exceeded the quota of the next second, too.
                 again = client.call(request(1), version)
             assert values(again.responses[0].partitions[0].records) == ["b" * 5_000]
             return
@@ -183,14 +183,14 @@ def test_a_real_producer_is_throttled(running: Cluster, admin: RawClient) -> Non
     topic, client_id = create_topic(admin), new_name("confluent")
     limit = 100_000
     alter(admin, {"client-id": client_id}, {"producer_byte_rate": limit})
-    seen: list[float] = []
+    throttle_times: list[float] = []
     producer = Producer(
         {
             "bootstrap.servers": running.bootstrap,
             "client.id": client_id,
             "linger.ms": 0,
             "batch.size": 60_000,
-            "throttle_cb": lambda event: seen.append(event.throttle_time),
+            "throttle_cb": lambda event: throttle_times.append(event.throttle_time),
         }
     )
     size, count = 50_000, 22
@@ -199,15 +199,15 @@ def test_a_real_producer_is_throttled(running: Cluster, admin: RawClient) -> Non
         producer.poll(0)
     assert producer.flush(30) == 0
     producer.poll(0)
-    # Ten seconds' worth are free; what is beyond takes the time that the quota gives it.
-    assert 0 < max(seen) <= count * (size + 200) / limit - BURST_SECONDS
+    # Ten seconds' worth are free; the bytes beyond take the time that the quota allows.
+    assert 0 < max(throttle_times) <= count * (size + 200) / limit - BURST_SECONDS
 
 
 def test_a_real_consumer_gets_everything_within_its_quota(running: Cluster, admin: RawClient) -> None:
     topic = create_topic(admin)
     for _ in range(21):
         admin.call(produce_request(topic, batch("x" * 50_000)), 9)
-    seen: list[float] = []
+    throttle_times: list[float] = []
     for _ in range(ATTEMPTS_MAX):
         client_id = new_name("confluent")
         alter(admin, {"client-id": client_id}, {"consumer_byte_rate": 100_000})
@@ -217,7 +217,7 @@ def test_a_real_consumer_gets_everything_within_its_quota(running: Cluster, admi
                 "client.id": client_id,
                 "group.id": client_id,
                 "auto.offset.reset": "earliest",
-                "throttle_cb": lambda event: seen.append(event.throttle_time),
+                "throttle_cb": lambda event: throttle_times.append(event.throttle_time),
             }
         )
         consumer.assign([TopicPartition(topic, 0, 0)])
@@ -226,10 +226,10 @@ def test_a_real_consumer_gets_everything_within_its_quota(running: Cluster, admi
             assert message is not None
             assert message.error() is None
         consumer.close()
-        if seen:
+        if throttle_times:
             break
-    # Five percent more than what is free; on a machine that stood still in between, only the next time.
-    assert 0 < max(seen) < 1
+    # Five percent more than the burst; if the machine stood still in between, only the next attempt exceeds it.
+    assert 0 < max(throttle_times) < 1
 
 
 def new_topic(partitions: int) -> CreatableTopic:
@@ -250,8 +250,10 @@ def test_changes_of_topics_are_refused_for_a_while(running: Cluster, admin: RawC
         deleted = client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name=first.name)]), 6)
         assert time.monotonic() - started >= refused.throttle_time_ms / 1000 - 0.002
         assert deleted.responses[0].error_code == ErrorCode.NONE
-        more = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name=second.name, count=81, assignments=None)])
-        answer = client.call(more, 3)
+        extension = CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name=second.name, count=81, assignments=None)]
+        )
+        answer = client.call(extension, 3)
         assert answer.results[0].error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
@@ -276,7 +278,7 @@ def test_an_address_that_connects_too_often_is_cut_off(running: Cluster, admin: 
         for _ in range(BURST_SECONDS):
             clients.append(RawClient(running.bootstrap))
             clients[-1].call(MetadataRequest(topics=[]), 12)
-        # It is not told at once, so that it does not come back at once; but at the end of a second soon.
+        # The broker holds an excess connection until the second ends, so that its client does not reconnect at once.
         assert any(held_seconds(running.bootstrap) > 0.1 for _ in range(3))
     finally:
         alter(admin, {"ip": "127.0.0.1"}, {"connection_creation_rate": None})
@@ -287,7 +289,7 @@ def test_an_address_that_connects_too_often_is_cut_off(running: Cluster, admin: 
 
 
 def held_seconds(bootstrap: str) -> float:
-    """How long a connection is held that is one too many."""
+    """How long the broker holds a connection that exceeds the rate."""
     started = time.monotonic()
     with RawClient(bootstrap) as late, pytest.raises((ConnectionClosed, ConnectionError)):
         late.call(MetadataRequest(topics=[]), 12)
@@ -306,22 +308,22 @@ def test_each_broker_counts_for_itself(three_nodes: Cluster) -> None:
         alter(admin, {"client-id": "spread"}, {"producer_byte_rate": 10_000})
         leaders: dict[int, int] = {}
         while len(set(leaders.values())) < 3 or -1 in leaders.values():
-            found = admin.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12).topics[0]
-            leaders = {partition.partition_index: partition.leader_id for partition in found.partitions}
-    # Who has not heard of the quota yet does not count by it.
+            metadata = admin.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12).topics[0]
+            leaders = {partition.partition_index: partition.leader_id for partition in metadata.partitions}
+    # A broker that has not replayed the quota yet does not enforce it.
     until_all_know([node.address for node in three_nodes.nodes])
     for index, leader in leaders.items():
         address = three_nodes.node(leader).address
-        with RawClient(address, client_id="spread") as client, RawClient(address, client_id="spread") as another:
-            # Ninety percent of what is allowed at once, and again.
+        with RawClient(address, client_id="spread") as client, RawClient(address, client_id="spread") as other_client:
+            # Ninety percent of the burst, and again.
             first = accepted(client, produce_request(topic, batch("x" * 90_000), index=index))
-            second = accepted(another, produce_request(topic, batch("x" * 90_000), index=index))
+            second = accepted(other_client, produce_request(topic, batch("x" * 90_000), index=index))
             assert first.throttle_time_ms == 0
             assert second.throttle_time_ms > 0
 
 
 def accepted(client: RawClient, request: ProduceRequest) -> ProduceResponse:
-    """The answer of a leader that knows that it is one, and what its clients may use."""
+    """Repeats the request until the broker accepts it as the leader; it then knows the quotas, too."""
     while True:
         answer: ProduceResponse = client.call(request, 9)
         if answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE:
@@ -332,7 +334,7 @@ def test_the_controller_counts_requests_to_any_broker(three_nodes: Cluster) -> N
     clients = [RawClient(node.address, client_id="maker") for node in three_nodes.nodes]
     try:
         alter(clients[1], {"client-id": "maker"}, {"controller_mutation_rate": 1})
-        # Overdrawn by more than the others need to ask.
+        # Overdrawn so far that the bucket is still empty when the other brokers are asked.
         clients[0].call(CreateTopicsRequest(topics=[new_topic(30)]), 7)
         for client in clients[1:]:
             refused = client.call(CreateTopicsRequest(topics=[new_topic(1)]), 7)
@@ -356,7 +358,7 @@ def test_quotas_outlive_the_node() -> None:
                 (("client-id", None),): {"producer_byte_rate": 1_000.0},
                 (("client-id", None), ("user", "alice")): {"consumer_byte_rate": 1_000_000.0},
             }
-            # They hold again, too.
+            # The quotas hold again, too.
             topic = create_topic(client)
             assert client.call(produce_request(topic, batch("x" * 11_000)), 9).throttle_time_ms > 0
 
@@ -372,22 +374,22 @@ def test_metrics_tell_who_uses_what_and_who_is_throttled(running: Cluster, admin
     assert url is not None
     with urllib.request.urlopen(url, timeout=20) as answer:
         families = list(text_string_to_metric_families(answer.read().decode()))
-    found = {
+    metrics = {
         sample.name: sample.value
         for family in families
         for sample in family.samples
         if sample.labels == {"client_id": client_id}
     }
-    assert set(found) == {
+    assert set(metrics) == {
         "kafka_server_produce_byte_rate",
         "kafka_server_produce_throttle_time",
         "kafka_server_fetch_byte_rate",
         "kafka_server_fetch_throttle_time",
     }
-    assert found["kafka_server_produce_byte_rate"] > 0
-    assert found["kafka_server_fetch_byte_rate"] > 0
-    assert found["kafka_server_produce_throttle_time"] == throttled_ms
-    assert found["kafka_server_fetch_throttle_time"] == 0
+    assert metrics["kafka_server_produce_byte_rate"] > 0
+    assert metrics["kafka_server_fetch_byte_rate"] > 0
+    assert metrics["kafka_server_produce_throttle_time"] == throttled_ms
+    assert metrics["kafka_server_fetch_throttle_time"] == 0
     (phase,) = [
         sample.value
         for family in families
@@ -402,18 +404,21 @@ def test_a_filter_finds_what_it_names(running: Cluster, admin: RawClient) -> Non
     alter(admin, {"user": user, "client-id": None}, {"request_percentage": 12.5})
     alter(admin, {"user": user}, {"request_percentage": 50.0})
 
-    def found(*components: tuple[str, int, str | None], strict: bool) -> list[float]:
+    def quota_values(*components: tuple[str, int, str | None], strict: bool) -> list[float]:
         request = DescribeClientQuotasRequest(
-            components=[ComponentData(entity_type=kind, match_type=how, match=name) for kind, how, name in components],
+            components=[
+                ComponentData(entity_type=kind, match_type=match_type, match=name)
+                for kind, match_type, name in components
+            ],
             strict=strict,
         )
         return sorted(entry.values[0].value for entry in admin.call(request, 0).entries)
 
-    assert found(("user", 0, user), strict=False) == [12.5, 50.0]
-    assert found(("user", 0, user), strict=True) == [50.0]
-    assert found(("user", 0, user), ("client-id", 1, None), strict=True) == [12.5]
-    assert found(("user", 0, user), ("client-id", 2, None), strict=False) == [12.5]
-    assert found(("user", 0, user), ("client-id", 0, "x"), strict=False) == []
+    assert quota_values(("user", 0, user), strict=False) == [12.5, 50.0]
+    assert quota_values(("user", 0, user), strict=True) == [50.0]
+    assert quota_values(("user", 0, user), ("client-id", 1, None), strict=True) == [12.5]
+    assert quota_values(("user", 0, user), ("client-id", 2, None), strict=False) == [12.5]
+    assert quota_values(("user", 0, user), ("client-id", 0, "x"), strict=False) == []
     refused = admin.call(
         DescribeClientQuotasRequest(components=[ComponentData(entity_type="planet", match_type=2, match=None)]), 1
     )

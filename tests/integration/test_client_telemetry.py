@@ -43,42 +43,42 @@ def pushed(cluster: ottla.testing.Cluster, client_id: str) -> dict[str, float]:
     }
 
 
-async def subscribe(where: dict[str, Any], metrics: str) -> None:
+async def subscribe(cluster_config: dict[str, Any], metrics: str) -> None:
     resource = ConfigResource(ResourceType.CLIENT_METRICS, "of-producers")
     changes = {"metrics": metrics, "interval.ms": "100", "match": "client_id=wanted,client_software_name=ottla"}
-    async with AdminClient(where) as admin:
+    async with AdminClient(cluster_config) as admin:
         done = await admin.configs.alter({resource: [ConfigChange(*change) for change in changes.items()]})
         assert done == {resource: None}
 
 
 def test_the_endpoint_shows_what_clients_push(cluster: ottla.testing.Cluster) -> None:
-    where = {"bootstrap.servers": cluster.bootstrap, "client.id": "wanted"}
+    cluster_config = {"bootstrap.servers": cluster.bootstrap, "client.id": "wanted"}
 
-    async def whole() -> None:
-        await subscribe(where, SENT)
-        async with Producer(where) as producer:
+    async def scenario() -> None:
+        await subscribe(cluster_config, SENT)
+        async with Producer(cluster_config) as producer:
             for number in range(7):
                 await producer.send_and_wait("t", b"%d" % number)
             while await asyncio.to_thread(pushed, cluster, "wanted") != {SENT: 7.0}:
                 await asyncio.sleep(0.05)
-            await subscribe(where, "org.apache.kafka.producer.")
+            await subscribe(cluster_config, "org.apache.kafka.producer.")
             while len(await asyncio.to_thread(pushed, cluster, "wanted")) < 5:
                 await asyncio.sleep(0.05)
-        # The last push of a client takes its metrics away.
+        # The last push of a client removes its metrics.
         assert await asyncio.to_thread(pushed, cluster, "wanted") == {}
 
     async def limited() -> None:
         async with asyncio.timeout(60):
-            await whole()
+            await scenario()
 
     asyncio.run(limited())
 
 
 def test_a_node_receives_nothing_unless_it_is_told_to(shared_cluster: ottla.testing.Cluster) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         async with Producer({"bootstrap.servers": shared_cluster.bootstrap}) as producer:
             await producer.send_and_wait("t", b"1")
             with pytest.raises(TimedOut, match="none has a receiver"):
                 await producer.client_instance_id(timeout_ms=50)
 
-    asyncio.run(whole())
+    asyncio.run(scenario())

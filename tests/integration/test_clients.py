@@ -1,4 +1,4 @@
-"""Produce and consume with the three Python clients people use, none of which was written here."""
+"""Produce and consume with three widely used Python clients: confluent-kafka, aiokafka and kafka-python."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 import ottla.testing
 
 with warnings.catch_warnings():
-    # It reads its schemas in a way that the standard library would like to see changed.
+    # The library reads its schemas with a deprecated function of the standard library.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaConsumer, KafkaProducer
     from kafka import TopicPartition as PythonTopicPartition
@@ -35,15 +35,15 @@ def consume_with_confluent(bootstrap: str, topic: str, partition: int, count: in
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False})
     try:
         consumer.assign([TopicPartition(topic, partition, 0)])
-        found: list[tuple[bytes, bytes]] = []
-        while len(found) < count:
-            messages = consumer.consume(count - len(found), timeout=30)
-            assert messages, f"only {len(found)} of {count} records came"
+        records: list[tuple[bytes, bytes]] = []
+        while len(records) < count:
+            messages = consumer.consume(count - len(records), timeout=30)
+            assert messages, f"only {len(records)} of {count} records came"
             for message in messages:
                 if message.error():
                     raise KafkaException(message.error())
-                found.append((message.key(), message.value()))
-        return found
+                records.append((message.key(), message.value()))
+        return records
     finally:
         consumer.close()
 
@@ -91,11 +91,11 @@ def test_aiokafka(shared_cluster: ottla.testing.Cluster, topic: str) -> None:
             partition = AioTopicPartition(topic, 2)
             consumer.assign([partition])
             await consumer.seek_to_beginning(partition)
-            found = []
-            while len(found) < len(MESSAGES):
+            records = []
+            while len(records) < len(MESSAGES):
                 record = await consumer.getone()
-                found.append((record.key, record.value))
-            return found
+                records.append((record.key, record.value))
+            return records
 
     assert asyncio.run(asyncio.wait_for(produce_and_consume(), 60)) == MESSAGES
 
@@ -110,14 +110,14 @@ def test_kafka_python(shared_cluster: ottla.testing.Cluster, topic: str) -> None
     partition = PythonTopicPartition(topic, 0)
     consumer.assign([partition])
     consumer.seek_to_beginning(partition)
-    found = []
+    records = []
     for record in consumer:
-        found.append((record.key, record.value))
-        if len(found) == len(MESSAGES):
+        records.append((record.key, record.value))
+        if len(records) == len(MESSAGES):
             break
     assert consumer.end_offsets([partition]) == {partition: len(MESSAGES)}
     consumer.close()
-    assert found == MESSAGES
+    assert records == MESSAGES
 
 
 def test_records_and_settings_survive_stop_and_crash() -> None:

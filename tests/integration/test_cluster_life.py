@@ -1,4 +1,4 @@
-"""Nodes of a cluster come and go: orderly, by a crash, and with the controller away."""
+"""Nodes of a cluster stop and start: in order, by a crash, and while the controller is away."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ottla.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitio
 from ottla.wire.messages.unregister_broker import UnregisterBrokerRequest
 from tests.integration.cluster_calls import ask, broker_ids, create_topic, partitions_of, wait_until
 
-# Only who is silent on purpose is silent for so long, whatever else the machine has to do.
+# Long enough that only a node stopped by the test misses its session, even on a busy machine.
 SETTINGS = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "100"}
 
 
@@ -58,12 +58,14 @@ def test_leadership_goes_back_when_an_election_is_asked_for(nodes: ottla.testing
     nodes.node(3).stop()
     nodes.node(3).start()
     wait_until(lambda: leader_and_isr(nodes.node(2), "preferred") == (2, {2, 3}), "node 3 follows and is in sync")
-    asked = ElectLeadersRequest(
+    request = ElectLeadersRequest(
         election_type=0, topic_partitions=[TopicPartitions(topic="preferred", partitions=[0])], timeout_ms=10_000
     )
-    response = ask(nodes.node(2), asked, 2)
+    response = ask(nodes.node(2), request, 2)
     assert response.error_code == 0
-    assert [result.error_code for each in response.replica_election_results for result in each.partition_result] == [0]
+    assert [result.error_code for topic in response.replica_election_results for result in topic.partition_result] == [
+        0
+    ]
     for node in nodes.nodes:
         wait_until(lambda node=node: leader_and_isr(node, "preferred") == (3, {2, 3}), "node 3 leads again")
 
@@ -108,7 +110,7 @@ def test_a_broker_that_crashed_comes_back(nodes: ottla.testing.Cluster) -> None:
     nodes.node(3).start()
     assert 3 in broker_ids(nodes.node(3))
     nodes.node(3).kill()
-    # At once: where the session of the process before is still open, the new one waits for its end.
+    # At once: if the session of the killed process is still open, the new process waits for its end.
     nodes.node(3).start()
     for node in nodes.nodes:
         wait_until(lambda node=node: broker_ids(node) == [1, 2, 3], "node 3 is back")
@@ -119,7 +121,7 @@ def test_brokers_survive_a_restart_of_the_controller(nodes: ottla.testing.Cluste
     create_topic(nodes.node(3), "before", assignments={0: [2, 3]})
     wait_until(lambda: bool(partitions_of(nodes.node(2), "before")), "node 2 knows the topic")
     getattr(nodes.node(1), ending)()
-    # The last image is still there.
+    # Node 2 still serves its last metadata image.
     assert leader_and_isr(nodes.node(2), "before") == (2, {2, 3})
     assert nodes.node(2).running
     nodes.node(1).start()
@@ -166,7 +168,7 @@ def test_a_broker_that_fell_behind_the_log_goes_on_from_a_snapshot() -> None:
             for number in range(100):
                 create_topic(nodes.node(1), f"meanwhile-{number}", assignments={0: [1]})
             ask(nodes.node(1), DeleteTopicsRequest(topics=[DeleteTopicState(name="gone")], timeout_ms=30_000), 6)
-            # A log that still has its beginning is read from there.
+            # Otherwise node 2 would read the log from its beginning instead of a snapshot.
             wait_until(lambda: begins_after(nodes.node(1), 50), "the controller has given up the beginning of its log")
         finally:
             os.kill(nodes.node(2).pid, signal.SIGCONT)
@@ -174,7 +176,7 @@ def test_a_broker_that_fell_behind_the_log_goes_on_from_a_snapshot() -> None:
         wait_until(lambda: not partitions_of(nodes.node(2), "gone"), "node 2 knows what is gone")
         wait_until(lambda: broker_ids(nodes.node(2)) == [1, 2], "node 2 is a member again")
         assert list(metadata_log(nodes.node(2)).glob("*.checkpoint"))
-        # Nothing of the log's beginning is left: it was not read entry by entry.
+        # The log of node 2 has no beginning, so the node loaded a snapshot.
         assert begins_after(nodes.node(2), 50)
         nodes.node(2).stop()
         nodes.node(2).start()

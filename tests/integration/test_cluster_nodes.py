@@ -1,4 +1,4 @@
-"""Three nodes, one cluster: what one node is told, all of them know."""
+"""Three nodes, one cluster: a change that one node accepts reaches all nodes."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def controller_address(nodes: ottla.testing.Cluster) -> str:
 def test_every_node_tells_the_same_brokers_and_cluster(nodes: ottla.testing.Cluster) -> None:
     answers = [ask(node, MetadataRequest(topics=[]), 12) for node in nodes.nodes]
     for answer in answers:
-        told = {broker.node_id: f"{broker.host}:{broker.port}" for broker in answer.brokers}
-        assert told == {node.node_id: node.address for node in nodes.nodes}
+        addresses = {broker.node_id: f"{broker.host}:{broker.port}" for broker in answer.brokers}
+        assert addresses == {node.node_id: node.address for node in nodes.nodes}
     assert len({answer.cluster_id for answer in answers}) == 1
     described = ask(nodes.node(2), DescribeClusterRequest(), 2)
     assert described.cluster_id == answers[0].cluster_id
@@ -91,15 +91,15 @@ def test_administration_with_a_client_through_a_node_that_is_no_controller(nodes
     admin.incremental_alter_configs([resource])[resource].result(30)
     for node in nodes.nodes:
         wait_until(lambda node=node: len(partitions_of(node, "administered")) == 4, "partitions were added")
-        asked = DescribeConfigsResource(
+        described = DescribeConfigsResource(
             resource_type=TOPIC, resource_name="administered", configuration_keys=["max.message.bytes"]
         )
 
-        def told(node: ottla.testing.Node = node, asked: DescribeConfigsResource = asked) -> bool:
-            (result,) = ask(node, DescribeConfigsRequest(resources=[asked]), 4).results
+        def is_changed(node: ottla.testing.Node = node, described: DescribeConfigsResource = described) -> bool:
+            (result,) = ask(node, DescribeConfigsRequest(resources=[described]), 4).results
             return [entry.value for entry in result.configs] == ["4242"]
 
-        wait_until(told, "the topic's configuration is changed")
+        wait_until(is_changed, "the topic's configuration is changed")
     admin.delete_topics(["administered"])["administered"].result(30)
     for node in nodes.nodes:
         wait_until(lambda node=node: not partitions_of(node, "administered"), "the topic is gone")
@@ -111,26 +111,26 @@ def test_a_brokers_own_settings_change_through_that_broker(nodes: ottla.testing.
     resource = ConfigResource(ConfigResource.Type.BROKER, "2", incremental_configs=[change])
     admin.incremental_alter_configs([resource])[resource].result(30)
 
-    def told(node_id: int) -> str:
-        asked = DescribeConfigsResource(
+    def setting_of(node_id: int) -> str:
+        described = DescribeConfigsResource(
             resource_type=BROKER, resource_name=str(node_id), configuration_keys=["log.retention.ms"]
         )
-        (result,) = ask(nodes.node(node_id), DescribeConfigsRequest(resources=[asked]), 4).results
+        (result,) = ask(nodes.node(node_id), DescribeConfigsRequest(resources=[described]), 4).results
         return str(result.configs[0].value)
 
-    wait_until(lambda: told(2) == "123456", "broker 2 has its setting")
-    assert told(3) != "123456"
+    wait_until(lambda: setting_of(2) == "123456", "broker 2 has its setting")
+    assert setting_of(3) != "123456"
 
 
 def test_producer_ids_are_unique_over_all_brokers(nodes: ottla.testing.Cluster) -> None:
-    given = [
+    producer_ids = [
         ask(node, InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000), 4).producer_id
         for _ in range(5)
         for node in nodes.nodes
     ]
-    assert -1 not in given
-    assert len(set(given)) == len(given)
-    assert len({producer_id // 1000 for producer_id in given}) == 3
+    assert -1 not in producer_ids
+    assert len(set(producer_ids)) == len(producer_ids)
+    assert len({producer_id // 1000 for producer_id in producer_ids}) == 3
 
 
 def test_the_quorum_is_described_by_every_node_with_its_observers(nodes: ottla.testing.Cluster) -> None:
@@ -147,8 +147,8 @@ def test_the_quorum_is_described_by_every_node_with_its_observers(nodes: ottla.t
 
 def test_the_controllers_listener_serves_controllers_apis_and_nothing_else(nodes: ottla.testing.Cluster) -> None:
     with RawClient(controller_address(nodes)) as client:
-        asked = ApiVersionsRequest(client_software_name="test", client_software_version="1")
-        advertised = {row.api_key for row in client.call(asked, 3).api_keys}
+        request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+        advertised = {row.api_key for row in client.call(request, 3).api_keys}
         assert {1, 18, 19, 55, 56, 58, 59, 60, 62, 63, 67} <= advertised
         # Produce, Metadata, ListOffsets.
         assert not advertised & {0, 2, 3}
@@ -162,14 +162,14 @@ def test_the_controllers_listener_serves_controllers_apis_and_nothing_else(nodes
 
 
 def test_a_client_that_means_another_node_is_sent_away(nodes: ottla.testing.Cluster) -> None:
-    """KIP-1242: the ids are those that the metadata tells clients."""
+    """KIP-1242: the ids are the cluster id and the node id of the metadata response."""
     cluster_id = ask(nodes.node(1), DescribeClusterRequest(), 2).cluster_id
 
-    def code(asked: int, meant: int) -> int:
+    def code(recipient: int, meant: int) -> int:
         request = ApiVersionsRequest(
             client_software_name="test", client_software_version="1", cluster_id=cluster_id, node_id=meant
         )
-        return int(ask(nodes.node(asked), request, 5).error_code)
+        return int(ask(nodes.node(recipient), request, 5).error_code)
 
     assert [code(2, 2), code(2, 3)] == [ErrorCode.NONE, ErrorCode.REBOOTSTRAP_REQUIRED]
 
@@ -192,7 +192,7 @@ def test_the_metadata_log_is_not_given_to_another_cluster(nodes: ottla.testing.C
 def test_a_second_process_with_the_id_of_a_living_node_is_refused(nodes: ottla.testing.Cluster, tmp_path: Path) -> None:
     text = (nodes.node(3).directory / "node.properties").read_text()
     lines = [line for line in text.splitlines() if not line.startswith(("listeners", "log.dirs"))]
-    # Its own session timeout says how long it waits for the end of the other's.
+    # The node waits for the end of the other session for its own session timeout.
     lines += ["listeners=PLAINTEXT://127.0.0.1:0", f"log.dirs={tmp_path / 'data'}", "broker.session.timeout.ms=600"]
     (tmp_path / "second.properties").write_text("\n".join(lines))
     command = [sys.executable, "-m", "ottla.cli.main", "node", "--config", str(tmp_path / "second.properties")]

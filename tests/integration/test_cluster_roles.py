@@ -1,4 +1,4 @@
-"""Nodes from properties files as people write them: a controller of its own, brokers that find it by name."""
+"""Nodes from properties files as users write them: a separate controller, and brokers that find it by name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ START_SECONDS_MAX = 60.0
 
 
 class Processes:
-    """`ottla node --config` for each file; everything ends with the test."""
+    """Runs `ottla node --config` for every file; all processes end with the test."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -82,7 +82,7 @@ def test_a_controller_of_its_own_and_brokers_that_find_it_by_name(processes: Pro
         )
         for node_id in (7, 8)
     ]
-    # The brokers were first, and wait for it.
+    # The brokers were started first, and wait for the controller.
     controller = processes.start(
         "controller",
         process_roles="controller",
@@ -96,14 +96,16 @@ def test_a_controller_of_its_own_and_brokers_that_find_it_by_name(processes: Pro
     addresses = [address_of(broker) for broker in brokers]
     admin = AdminClient({"bootstrap.servers": addresses[1]})
     admin.create_topics([NewTopic("orders", 2, 2)])["orders"].result(30)
-    # The controller has decided it, and this broker hears of it a moment later.
+    # The controller has created the topic; this broker replays the change a moment later.
     wait_until(lambda: "orders" in admin.list_topics(timeout=30).topics, "the topic is known")
-    seen = admin.list_topics(timeout=30)
-    assert {broker.id: f"{broker.host}:{broker.port}" for broker in seen.brokers.values()} == {
+    metadata = admin.list_topics(timeout=30)
+    assert {broker.id: f"{broker.host}:{broker.port}" for broker in metadata.brokers.values()} == {
         7: addresses[0],
         8: addresses[1],
     }
-    assert {tuple(sorted(partition.replicas)) for partition in seen.topics["orders"].partitions.values()} == {(7, 8)}
+    assert {tuple(sorted(partition.replicas)) for partition in metadata.topics["orders"].partitions.values()} == {
+        (7, 8)
+    }
     check_automatic_creation(addresses[0])
     for process in (*brokers, controller):
         process.terminate()
@@ -111,7 +113,7 @@ def test_a_controller_of_its_own_and_brokers_that_find_it_by_name(processes: Pro
 
 
 def check_automatic_creation(address: str) -> None:
-    """A broker that sets no defaults of its own leaves them to the controller, as Apache Kafka's does."""
+    """A broker without its own defaults uses the controller's, as in Apache Kafka."""
     client = AdminClient({"bootstrap.servers": address, "allow.auto.create.topics": True})
     wait_until(lambda: client.list_topics("automatic", timeout=30).topics["automatic"].partitions, "it is created")
     partitions = client.list_topics("automatic", timeout=30).topics["automatic"].partitions.values()

@@ -1,6 +1,6 @@
-"""A commit that is recognised is answered as any other: see `ottla.broker.apis.offset_commit.shortcut`.
+"""The shortcut for OffsetCommit answers as the handler does: see `ottla.broker.apis.offset_commit.shortcut`.
 
-The same request with an unknown tagged field is left to the handler.
+The same request with an unknown tagged field goes to the handler.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def client(running: Cluster) -> Iterator[RawClient]:
 def commit(
     client: RawClient, group: str, offset: int, *, version: int = 9, tags: bytes = NO_TAGS, **fields: Any
 ) -> bytes:
-    """The answer from its correlation id on."""
+    """The response, beginning with its correlation id."""
     partition = OffsetCommitRequestPartition(
         partition_index=fields.pop("partition", 0), committed_offset=offset, committed_leader_epoch=3
     )
@@ -83,8 +83,8 @@ def test_the_answer_is_the_same_and_the_offset_is_there(client: RawClient, versi
     assert len(answers) == 1
     assert code_of(answers.pop(), version) == 0
     group = OffsetFetchRequestGroup(group_id=f"g-{version}", topics=None)
-    (found,) = client.call(OffsetFetchRequest(groups=[group]), 9).groups[0].topics[0].partitions
-    assert (found.partition_index, found.committed_offset, found.committed_leader_epoch) == (0, 8, 3)
+    (partition,) = client.call(OffsetFetchRequest(groups=[group]), 9).groups[0].topics[0].partitions
+    assert (partition.partition_index, partition.committed_offset, partition.committed_leader_epoch) == (0, 8, 3)
 
 
 @pytest.mark.parametrize("version", [8, 9, 10])

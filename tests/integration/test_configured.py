@@ -1,4 +1,4 @@
-"""What a node is set to, seen from outside: one node with many settings, and what its clients notice of each."""
+"""Settings of a node seen from outside: one node with many settings, and the effect of every setting on clients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.integration.data_path import batch, create_topic, fetch_request, prod
 from tests.support.raw_client import RawClient
 
 MINUTE_MS = 60_000
-# Less than the hour that Kafka allows by itself for what comes from the future.
+# Less than the hour that Kafka allows by default for timestamps in the future.
 LIMIT_MS, BEYOND_MS = 10 * MINUTE_MS, 30 * MINUTE_MS
 SETTINGS = {
     "group.max.session.timeout.ms": "10000",
@@ -97,7 +97,7 @@ def test_a_segment_has_its_room_from_the_beginning_and_gives_it_back() -> None:
             assert client.call(produce_request(topic, records), 9).responses[0].partition_responses[0].error_code == 0
         (segment,) = (node.directory / "data" / f"{topic}-0").glob("*.log")
         assert segment.stat().st_size == 2_000_000
-        # What is only reserved is not taken for records after a crash, and is gone after a clean stop.
+        # Preallocated space is not read as records after a crash, and is removed by a clean stop.
         node.kill()
         node.start()
         with RawClient(running.bootstrap) as client:
@@ -110,8 +110,8 @@ def test_a_segment_has_its_room_from_the_beginning_and_gives_it_back() -> None:
 
 
 def has_leader(client: RawClient, topic: str) -> bool:
-    (found,) = client.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12).topics
-    return not found.error_code and found.partitions[0].error_code == 0
+    (topic_metadata,) = client.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12).topics
+    return not topic_metadata.error_code and topic_metadata.partitions[0].error_code == 0
 
 
 @pytest.mark.parametrize(
@@ -124,5 +124,5 @@ def test_internal_topics_have_segments_of_their_own_size(
     request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["any"])
     wait_until(lambda: not client.call(request, 4).coordinators[0].error_code, f"{topic} is there")
     resource = DescribeConfigsResource(resource_type=2, resource_name=topic, configuration_keys=["segment.bytes"])
-    (found,) = client.call(DescribeConfigsRequest(resources=[resource]), 4).results
-    assert [(config.name, config.value) for config in found.configs] == [("segment.bytes", segment_bytes)]
+    (described,) = client.call(DescribeConfigsRequest(resources=[resource]), 4).results
+    assert [(config.name, config.value) for config in described.configs] == [("segment.bytes", segment_bytes)]

@@ -1,4 +1,4 @@
-"""Limits of connections on a running node: set by an administrator, in force for the next connection."""
+"""Connection limits of a running node: an administrator sets them, and they apply to the next connection."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def is_served(client: RawClient) -> bool:
 
 
 def connected(bootstrap: str) -> RawClient:
-    """A client that is served. Connections that were closed a moment ago may still count, so it may take a while."""
+    """A client that is served. This may take a while, because connections closed a moment ago may still count."""
     clients: list[RawClient] = []
 
     def is_connected() -> bool:
@@ -79,8 +79,8 @@ def test_an_address_has_so_many_connections_at_most(running: Cluster, admin: Raw
         with RawClient(running.bootstrap) as third:
             assert not is_served(third)
         assert is_served(second)
-    with RawClient(running.bootstrap) as another:
-        assert is_served(another)
+    with RawClient(running.bootstrap) as other_client:
+        assert is_served(other_client)
 
 
 def test_a_connection_beyond_the_limit_of_the_node_waits_until_another_ends(running: Cluster, admin: RawClient) -> None:

@@ -1,7 +1,7 @@
-"""What applications build on a consumer: sinks that may be repeated, records that fail, state, and long work.
+"""Patterns of applications with a consumer: repeatable sinks, failing records, state, and long work.
 
-None of it is a feature of a broker; all of it rests on offsets that mean what they say, and on partitions that can be
-paused without the group noticing.
+None of these patterns is a feature of a broker; all of them depend on exact offsets, and on partitions that can be
+paused without an effect on the group.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def member_of(bootstrap: str, group: str, *topics: str, **settings: Any) -> Conf
 def read(member: ConfluentMember, count: int) -> list[Message]:
     messages: list[Message] = []
     while len(messages) < count:
-        got = member.consumer.consume(count - len(messages), timeout=60)
-        assert got, f"only {len(messages)} of {count} records came"
-        assert all(message.error() is None for message in got)
-        messages += got
+        batch = member.consumer.consume(count - len(messages), timeout=60)
+        assert batch, f"only {len(messages)} of {count} records came"
+        assert all(message.error() is None for message in batch)
+        messages += batch
     return messages
 
 
@@ -57,7 +57,7 @@ def test_a_sink_with_the_place_as_its_key_may_be_written_twice(bootstrap: str) -
     columns = "topic text, part integer, place integer, value blob"
     sink.execute(f"create table rows ({columns}, primary key (topic, part, place))")
     written = 0
-    # Twice everything: the first reader dies before it commits.
+    # All records are read twice, because the first reader dies before it commits.
     for _ in range(2):
         with closing(member := member_of(bootstrap, group, topic)):
             for message in read(member, 2 * EACH):
@@ -71,28 +71,28 @@ def test_a_sink_with_the_place_as_its_key_may_be_written_twice(bootstrap: str) -
 
 
 def test_a_record_that_fails_holds_the_commit_back(bootstrap: str) -> None:
-    """What came after it waits in a buffer; the partition is paused, and polling goes on."""
+    """Later records wait in a buffer; the partition is paused, and polling continues."""
     topic, group = create_topic(bootstrap, 1), unique("group")
     fill(bootstrap, topic, [EACH])
     place = [TopicPartition(topic, 0)]
     with closing(member := member_of(bootstrap, group, topic)):
         buffered = deque(read(member, EACH))
-        failures_left, done = 5, []
+        failures_left, written = 5, []
         while buffered:
             if buffered[0].offset() == 10 and failures_left:
                 failures_left -= 1
                 member.consumer.pause(place)
                 member.consumer.commit(offsets=[TopicPartition(topic, 0, 10)], asynchronous=False)
-                # More arrives meanwhile, and is not given out while the partition is paused.
+                # More records arrive meanwhile, and are not returned while the partition is paused.
                 fill(bootstrap, topic, [1], start=EACH + failures_left)
                 assert member.consumer.consume(10, timeout=0.1) == []
                 assert member.committed((topic, 0)) == {(topic, 0): 10}
                 continue
-            done.append(buffered.popleft().offset())
+            written.append(buffered.popleft().offset())
         member.consumer.resume(place)
-        done += [message.offset() for message in read(member, 5)]
+        written += [message.offset() for message in read(member, 5)]
         member.consumer.commit(asynchronous=False)
-        assert done == list(range(EACH + 5))
+        assert written == list(range(EACH + 5))
         assert member.committed((topic, 0)) == {(topic, 0): EACH + 5}
 
 
@@ -108,7 +108,7 @@ def test_a_record_that_fails_goes_to_a_topic_of_its_own(bootstrap: str) -> None:
                 producer.produce(retries, message.value(), headers=whence)
             else:
                 first.append(message.value())
-        # The record is safe in the other topic before the offset says that it is dealt with.
+        # The record is stored in the other topic before its offset is committed.
         assert producer.flush(60) == 0
         member.consumer.commit(asynchronous=False)
     with closing(member := member_of(bootstrap, unique("retry"), retries)):
@@ -120,7 +120,7 @@ def test_a_record_that_fails_goes_to_a_topic_of_its_own(bootstrap: str) -> None:
 
 
 def test_state_is_found_again_in_the_topic_of_results(bootstrap: str) -> None:
-    """A running sum, written with the offset that it stands for; a reader that died begins from the last of them."""
+    """A running sum, written together with its offset; after a crash the reader continues from the last sum."""
     topic, results = create_topic(bootstrap, 1), create_topic(bootstrap, 1)
     fill(bootstrap, topic, [EACH])
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
@@ -132,8 +132,8 @@ def test_state_is_found_again_in_the_topic_of_results(bootstrap: str) -> None:
             if low == high:
                 return {"next": 0, "sum": 0}
             looker.consumer.assign([TopicPartition(results, 0, high - 1)])
-            found: dict[str, int] = json.loads(read(looker, 1)[0].value() or b"")
-            return found
+            stored_state: dict[str, int] = json.loads(read(looker, 1)[0].value() or b"")
+            return stored_state
 
     for stops_after in (7, 11, EACH - 18):
         state = last_result()
@@ -148,7 +148,7 @@ def test_state_is_found_again_in_the_topic_of_results(bootstrap: str) -> None:
 
 
 def test_long_work_in_a_thread_while_the_consumer_polls_on(bootstrap: str) -> None:
-    """Paused and polled, a member keeps its partitions far beyond max.poll.interval.ms of work."""
+    """A member that pauses and polls keeps its partitions during work far beyond max.poll.interval.ms."""
     topic, group = create_topic(bootstrap, 1), unique("group")
     fill(bootstrap, topic, [EACH])
     settings = {"session.timeout.ms": 2000, "max.poll.interval.ms": 2000}

@@ -1,4 +1,4 @@
-"""Three controllers in three real processes: the active one dies or freezes, and another goes on."""
+"""Three controllers in three real processes: the active controller dies or freezes, and another takes over."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def three() -> Iterator[ottla.testing.Cluster]:
 
 
 def active_controller(cluster: ottla.testing.Cluster) -> ottla.testing.Node:
-    """The one that was elected last, by its own word."""
+    """The controller that was elected last, by the log of its own node."""
 
     def epoch(node: ottla.testing.Node) -> int:
         epochs = re.findall(r"node \d is leader in epoch (\d+)", node.output)
@@ -34,7 +34,7 @@ def active_controller(cluster: ottla.testing.Cluster) -> ottla.testing.Node:
 
 
 def epochs_of(node: ottla.testing.Node, role: str) -> list[int]:
-    """In which epochs a controller had a role, by its own account."""
+    """The epochs in which a controller had the role, by its own log."""
     return [int(epoch) for epoch in re.findall(rf"node {node.node_id} is {role} in epoch (\d+)", node.output)]
 
 
@@ -66,20 +66,20 @@ def test_a_frozen_controller_comes_back_and_is_one_no_longer(three: ottla.testin
         create_topic(others[0], "meanwhile", replication_factor=2)
     finally:
         os.kill(first.pid, signal.SIGCONT)
-    # Whatever it is asked to do, the active controller decides it.
+    # A request to the former controller is decided by the active controller.
     wait_until(lambda: knows(first, "meanwhile"), "it has heard what was decided without it")
     create_topic(first, "afterwards", replication_factor=2)
     wait_until(lambda: all(knows(node, "afterwards") for node in three.nodes), "every node knows the topic")
     # Any node may lead by now. The former leader first followed a leader that was elected meanwhile. A vote request
-    # of that election may have waited in its socket: then it was unattached in the new epoch for a moment.
+    # of that election may have waited in its socket: the former leader was then unattached in the new epoch at first.
     roles = re.findall(rf"node {first.node_id} is (\w+) in epoch (\d+)", first.output[said_before:])
-    role, epoch = next(seen for seen in roles if seen[0] != "unattached")
+    role, epoch = next(change for change in roles if change[0] != "unattached")
     assert role == "follower"
     assert int(epoch) > led_epoch
-    assert int(epoch) in {each for node in others for each in epochs_of(node, "leader")}
-    # And in no epoch were there two who decided.
-    led = [epoch for node in three.nodes for epoch in epochs_of(node, "leader")]
-    assert len(led) == len(set(led))
+    assert int(epoch) in {leader_epoch for node in others for leader_epoch in epochs_of(node, "leader")}
+    # No epoch had two leaders.
+    leader_epochs = [epoch for node in three.nodes for epoch in epochs_of(node, "leader")]
+    assert len(leader_epochs) == len(set(leader_epochs))
 
 
 def test_records_and_producer_ids_survive_a_change_of_controllers(three: ottla.testing.Cluster) -> None:

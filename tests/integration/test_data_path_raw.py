@@ -25,7 +25,7 @@ from ottla.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRe
 from tests.integration.data_path import batch, create_topic, fetch_request, produce_request, values
 from tests.support.raw_client import ConnectionClosed, RawClient
 
-# Of a poll that has to end by something else.
+# The maximum wait of a fetch that must end by another event.
 WITHOUT_END_MS = 2**31 - 1
 
 
@@ -82,7 +82,7 @@ def test_a_reader_that_stops_does_not_stop_the_writer(running: Cluster, client: 
         client.call(produce_request(topic, large), 9)
     with RawClient(running.bootstrap) as lazy:
         for _ in range(4):
-            # Asks for far more than fits into the socket's buffers, and reads none of it.
+            # The requests ask for far more bytes than the socket's buffers hold, and the client reads none of them.
             request = fetch_request(topic, {0: 0}, max_bytes=50_000_000, partition_max_bytes=50_000_000)
             lazy.send(request, 12)
         answer = client.call(produce_request(topic, batch("a")), 9).responses[0].partition_responses[0]
@@ -137,14 +137,14 @@ def test_acks_zero_with_an_error_closes_the_connection(client: RawClient) -> Non
 
 def test_old_formats_are_refused_where_the_version_forbids_them(client: RawClient) -> None:
     topic = create_topic(client)
-    old = batch("a")
-    old[16] = 1
-    answer = client.call(produce_request(topic, old), 9).responses[0].partition_responses[0]
+    old_batch = batch("a")
+    old_batch[16] = 1
+    answer = client.call(produce_request(topic, old_batch), 9).responses[0].partition_responses[0]
     assert answer.error_code in (ErrorCode.INVALID_RECORD, ErrorCode.CORRUPT_MESSAGE)
 
 
 def assert_waits(client: RawClient, other: RawClient) -> None:
-    """What the client has asked is not answered; when the other one is, the node has read both."""
+    """Asserts that the client has no answer. The answer to `other` shows that the node has read both requests."""
     other.call(ApiVersionsRequest(), 0)
     assert select.select([client.socket], [], [], 0)[0] == []
 
@@ -163,7 +163,7 @@ def test_a_long_poll_ends_with_its_time(client: RawClient) -> None:
     started = time.monotonic()
     data = client.call(fetch_request(topic, {0: 0}, max_wait_ms=200), 12).responses[0].partitions[0]
     assert values(data.records) == []
-    # Not before; that it is not later either is shown where time is virtual.
+    # The poll must not end early. Tests in virtual time check that it does not end late.
     assert time.monotonic() - started > 0.19
 
 
@@ -218,8 +218,8 @@ def test_offsets_and_delete_records(client: RawClient) -> None:
         request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[wanted])])
         answer = client.call(request, 11).topics[0].partitions[0]
         assert answer.error_code == 0
-        found: int = answer.offset
-        return found
+        listed_offset: int = answer.offset
+        return listed_offset
 
     assert [offset(timestamp) for timestamp in (-2, -1, -3, -4, -5, -6)] == [0, 6, 3, 0, -1, -1]
     assert [offset(1_700_000_000_000 + after) for after in (0, 2, 101, 102)] == [0, 2, 3, -1]
@@ -233,7 +233,7 @@ def test_offsets_and_delete_records(client: RawClient) -> None:
 
 def test_idempotence_over_a_restart_and_a_crash() -> None:
     def sequenced(sequence: int) -> bytearray:
-        # Producers expire by the time of their last record, so it has to be now.
+        # Producers expire by the timestamp of their last record, so this timestamp must be current.
         now_ms = int(time.time() * 1000)
         return batch("a", timestamp=now_ms, producer_id=77, producer_epoch=0, base_sequence=sequence)
 

@@ -1,4 +1,4 @@
-"""Delegation tokens: made, renewed, expired and described, and clients that log in with one (KIP-48)."""
+"""Delegation tokens (KIP-48): create, renew, expire and describe, and clients that log in with a token."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_our_client_logs_in_with_a_token_and_is_its_owner(node: SaslNode, mechan
         async with AdminClient(bearer(node, token, mechanism)) as admin:
             return sorted(await admin.topics.names())
 
-    # What alice may see.
+    # The bearer sees the topics that alice may see.
     assert "orders" in asyncio.run(topics())
     assert "secrets" not in asyncio.run(topics())
 
@@ -98,9 +98,11 @@ def test_tokens_are_described_renewed_and_removed(node: SaslNode) -> None:
         async with AdminClient(alice(node)) as admin:
             token = await admin.tokens.create(renewers=["User:bob"], max_lifetime_ms=1_000_000)
             assert token.max_ms - token.issued_ms == 1_000_000
-            (shown,) = [each for each in await admin.tokens.describe() if each.token_id == token.token_id]
-            assert shown == token
-            assert [each.token_id for each in await admin.tokens.describe(["User:bob"])] == [token.token_id]
+            (described_token,) = [
+                described for described in await admin.tokens.describe() if described.token_id == token.token_id
+            ]
+            assert described_token == token
+            assert [described.token_id for described in await admin.tokens.describe(["User:bob"])] == [token.token_id]
             assert await admin.tokens.describe([]) == []
             assert await admin.tokens.renew(token.hmac, period_ms=60_000) < token.expires_ms
             await admin.tokens.expire(token.hmac)
@@ -173,12 +175,12 @@ def test_a_session_ends_with_its_token_and_expired_tokens_go_away(node: SaslNode
         with pytest.raises((ConnectionClosed, ConnectionError)):
             ask_for_ever()
 
-    async def gone() -> None:
+    async def wait_until_gone() -> None:
         async with AdminClient(alice(node)) as admin:
-            while any(each.token_id == token.token_id for each in await admin.tokens.describe()):
+            while any(described.token_id == token.token_id for described in await admin.tokens.describe()):
                 await asyncio.sleep(0.05)
 
-    asyncio.run(asyncio.wait_for(gone(), 30))
+    asyncio.run(asyncio.wait_for(wait_until_gone(), 30))
 
 
 def test_no_file_and_no_log_contains_the_secret_of_a_token(node: SaslNode) -> None:
@@ -202,16 +204,18 @@ def test_our_command_takes_kafkas_flags(node: SaslNode, tmp_path: Path) -> None:
     def run(*arguments: str) -> Any:
         program = str(Path(sys.executable).parent / "ottla")
         options = ["--bootstrap-server", node.address, "--command-config", str(properties), "--json"]
-        done = subprocess.run(
+        completed = subprocess.run(
             [program, "delegation-tokens", *arguments, *options], capture_output=True, text=True, timeout=60
         )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        assert completed.returncode == 0, completed.stderr
+        return json.loads(completed.stdout)
 
     (token,) = run("--create", "--max-life-time-period", "-1", "--renewer-principal", "User:bob")
     assert token["owner"] == "User:alice"
-    assert token["tokenId"] in [each["tokenId"] for each in run("--describe", "--owner-principal", "User:alice")]
+    assert token["tokenId"] in [
+        described["tokenId"] for described in run("--describe", "--owner-principal", "User:alice")
+    ]
     (renewed,) = run("--renew", "--hmac", token["hmac"], "--renew-time-period", "-1")
     assert renewed["expiryTimestamp"] >= token["expiryTimestamp"]
     run("--expire", "--hmac", token["hmac"], "--expiry-time-period", "-1")
-    assert token["tokenId"] not in [each["tokenId"] for each in run("--describe")]
+    assert token["tokenId"] not in [described["tokenId"] for described in run("--describe")]

@@ -1,4 +1,4 @@
-"""What is promised about delivery and what is not, and topics that come, grow and go, as librdkafka sees them."""
+"""Delivery guarantees and their limits, and topics that are created, grow and are deleted, as librdkafka sees them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SETTINGS = {
     "group.min.session.timeout.ms": "500",
     "offsets.topic.num.partitions": "8",
     "log.segment.delete.delay.ms": "0",
-    # A leader that dies is replaced soon; followers that are frozen stay in sync meanwhile.
+    # A dead leader is replaced soon; frozen followers stay in sync meanwhile.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "200",
     "replica.lag.time.max.ms": "60000",
@@ -54,7 +54,7 @@ def bootstrap(cluster: ottla.testing.Cluster) -> str:
 
 
 def send(bootstrap: str, topic: str, *values: bytes, partition: int = 0, **settings: Any) -> list[int | None]:
-    """The offsets at which they were acknowledged."""
+    """Sends the values and returns the offsets of their acknowledgements."""
     offsets: list[int | None] = []
 
     def on_delivery(error: KafkaError | None, message: Any) -> None:
@@ -72,7 +72,7 @@ def stored(bootstrap: str, topic: str, partition: int = 0) -> list[bytes | None]
     """The values of all records up to the high watermark."""
     settings = {"group.id": "none", "enable.partition.eof": True, "enable.auto.commit": False, "log_level": 0}
     consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
-    found: list[bytes | None] = []
+    values: list[bytes | None] = []
     try:
         consumer.assign([TopicPartition(topic, partition, 0)])
         deadline = time.monotonic() + 60
@@ -80,12 +80,12 @@ def stored(bootstrap: str, topic: str, partition: int = 0) -> list[bytes | None]
             for message in consumer.consume(500, timeout=0.1):
                 error = message.error()
                 if error is None:
-                    found.append(message.value())
+                    values.append(message.value())
                 elif error.code() == KafkaError._PARTITION_EOF:
-                    return found
+                    return values
     finally:
         consumer.close()
-    raise AssertionError(f"no end of {topic}-{partition} after {len(found)} records")
+    raise AssertionError(f"no end of {topic}-{partition} after {len(values)} records")
 
 
 class TestPromises:
@@ -101,22 +101,22 @@ class TestPromises:
         for pid in frozen:
             os.kill(pid, signal.SIGSTOP)
         try:
-            # Only the leader can be asked meanwhile, and it answers: acks=1 waits for nobody. The first record may be
-            # in answers that are on their way to the others, who asked for it before.
+            # Meanwhile only the leader answers requests: acks=1 does not wait for followers. The first record may be in
+            # fetch responses to the followers that are already on their way.
             assert send(address, topic, b"perhaps", acks="1") == [1]
             assert send(address, topic, b"lost", acks="1") == [2]
-            # No consumer sees what could still be lost.
+            # Consumers do not see records that could still be lost.
             assert stored(address, topic) == [b"safe"]
         finally:
-            # Before the others can fetch it.
+            # The leader dies before the followers can fetch the records.
             cluster.node(leader).kill()
             for pid in frozen:
                 os.kill(pid, signal.SIGCONT)
-        others = ",".join(cluster.node(follower).address for follower in followers)
+        addresses = ",".join(cluster.node(follower).address for follower in followers)
         wait_until(
             lambda: partitions_of(cluster.node(1), topic)[0].leader_id in followers, "one of the followers leads"
         )
-        left = stored(others, topic)
+        left = stored(addresses, topic)
         assert left in ([b"safe"], [b"safe", b"perhaps"])
         cluster.node(leader).start()
         assert send(cluster.bootstrap, topic, b"next", acks="all") == [len(left)]
@@ -127,7 +127,7 @@ class TestPromises:
         fill(bootstrap, topic, [3])
 
         def crash_after_first(group: str, *, commits_first: bool) -> None:
-            """A member that is gone when it has done half of its work on the first record."""
+            """A member that crashes between the two steps (commit and work) of the first record."""
             member = ConfluentMember(bootstrap, "crashing", group)
             with closing(member):
                 member.subscribe(topic)
@@ -152,7 +152,7 @@ class TestPromises:
         topic = create_topic(bootstrap, 1)
         settings: dict[str, Any] = {"enable.idempotence": True, "acks": "all"}
         assert send(bootstrap, topic, b"a", b"b", **settings) == [0, 1]
-        # It cannot know what the run before has sent, so that whatever it sends again is there twice.
+        # The new producer does not know the records of the previous run, so a repeated record is stored twice.
         assert send(bootstrap, topic, b"b", b"c", **settings) == [2, 3]
         assert stored(bootstrap, topic) == [b"a", b"b", b"b", b"c"]
 
@@ -225,12 +225,12 @@ class TestTopics:
             assert stored(cluster.bootstrap, topic) == [b"kept"]
 
     def test_producers_consumers_and_questions_create_topics(self, cluster: ottla.testing.Cluster) -> None:
-        by_producer, by_consumer, by_question = (unique(f"made-by-{who}") for who in ("producer", "consumer", "all"))
+        by_producer, by_consumer, by_question = (unique(f"made-by-{kind}") for kind in ("producer", "consumer", "all"))
         send(cluster.bootstrap, by_producer, b"first")
         settings = {"group.id": unique("g"), "allow.auto.create.topics": True}
         consumer = Consumer({"bootstrap.servers": cluster.bootstrap, **settings})
         try:
-            # librdkafka asks for what it subscribes to without creating it, and for what it is assigned so that it is.
+            # librdkafka allows topic creation in metadata requests for assigned topics, but not for subscribed topics.
             consumer.assign([TopicPartition(by_consumer, 0)])
             consumer.poll(0.1)
             wait_until(lambda: bool(partitions_of(cluster.node(1), by_consumer)), "the consumer's topic is there")
@@ -240,7 +240,7 @@ class TestTopics:
         wait_until(lambda: bool(partitions_of(cluster.node(1), by_question)), "the topic asked for is there")
         for topic in (by_producer, by_consumer, by_question):
             partitions = partitions_of(cluster.node(1), topic)
-            # With the defaults of a test cluster.
+            # The defaults of a test cluster.
             assert (len(partitions), len(partitions[0].replica_nodes)) == (1, 3)
 
     def test_the_number_of_replicas_changes_while_records_stay(self, cluster: ottla.testing.Cluster) -> None:
@@ -261,8 +261,8 @@ def reassign(cluster: ottla.testing.Cluster, topic: str, replicas: Sequence[int]
     assert not answer.responses[0].partitions[0].error_code
 
     def is_done() -> bool:
-        found = partitions_of(cluster.node(1), topic)[0]
-        return found.replica_nodes == list(replicas) and sorted(found.isr_nodes) == sorted(replicas)
+        state = partitions_of(cluster.node(1), topic)[0]
+        return state.replica_nodes == list(replicas) and sorted(state.isr_nodes) == sorted(replicas)
 
     wait_until(is_done, f"{topic} is on {replicas}")
 
@@ -276,12 +276,12 @@ class TestGroups:
             return {answer.key: answer.node_id for answer in answers if not answer.error_code}
 
         wait_until(lambda: len(coordinators()) == len(groups), "every group has a coordinator")
-        found = coordinators()
-        assert len(set(found.values())) > 1
+        node_ids = coordinators()
+        assert len(set(node_ids.values())) > 1
         topic = create_topic(cluster.bootstrap, 1)
         fill(cluster.bootstrap, topic, [5])
-        one_of_each = {node_id: group for group, node_id in found.items()}
-        for group in one_of_each.values():
+        group_by_node = {node_id: group for group, node_id in node_ids.items()}
+        for group in group_by_node.values():
             member = ConfluentMember(cluster.bootstrap, "member", group).subscribe(topic)
             with closing(member):
                 drive([member], lambda member=member: len(member.records) == 5, "all is read")
@@ -301,13 +301,13 @@ class TestGroups:
 
         with closing(member):
             drive([member], lambda: bool(member.records), "the record is there")
-            # It works on it for longer than its session: the client beats by itself.
+            # The work takes longer than the session timeout: the client sends heartbeats in the background.
             begun = time.monotonic()
             while time.monotonic() < begun + 2.5:
                 assert members() == 1
             member.poll()
             assert (member.errors, member.events("lost"), member.events("revoked")) == ([], [], [])
-            # And now for longer than it said it would ever need.
+            # The work now takes longer than max.poll.interval.ms.
             wait_until(lambda: members() == 0, "it has lost its place")
             drive([member], lambda: bool(member.errors), "it is told")
             assert member.errors[0].code() == KafkaError._MAX_POLL_EXCEEDED
@@ -332,9 +332,11 @@ class TestGroups:
                 async with asyncio.timeout(60):
                     while True:
                         await asyncio.gather(*(consumer.getmany(timeout_ms=50) for consumer in consumers))
-                        found = [{partition.partition for partition in consumer.assignment()} for consumer in consumers]
-                        if found == [{0, 1, 2, 3}, set()]:
-                            return found
+                        assignments = [
+                            {partition.partition for partition in consumer.assignment()} for consumer in consumers
+                        ]
+                        if assignments == [{0, 1, 2, 3}, set()]:
+                            return assignments
             finally:
                 for consumer in consumers:
                     await consumer.stop()
@@ -343,7 +345,7 @@ class TestGroups:
 
 
 class FirstTakesAll(AbstractPartitionAssignor):  # type: ignore[misc]
-    """Everything to the member whose id comes first; ids begin with the clients' names."""
+    """Assigns everything to the member with the lowest id; ids begin with the clients' names."""
 
     name = "first-takes-all"
     version = 0
@@ -354,12 +356,12 @@ class FirstTakesAll(AbstractPartitionAssignor):  # type: ignore[misc]
         return {
             member: ConsumerProtocolMemberAssignment(
                 cls.version,
-                [(topic, sorted(cluster.partitions_for_topic(topic))) for topic in said.subscription]
+                [(topic, sorted(cluster.partitions_for_topic(topic))) for topic in metadata.subscription]
                 if member == first
                 else [],
                 b"",
             )
-            for member, said in members.items()
+            for member, metadata in members.items()
         }
 
     @classmethod

@@ -1,4 +1,4 @@
-"""The wheel and the source archive: what is in them, and that nodes, clients and Spark run from the wheel alone."""
+"""The contents of the wheel and the source archive; nodes, clients and Spark run from the wheel alone."""
 
 from __future__ import annotations
 
@@ -193,14 +193,14 @@ print(json.dumps({"files": files, "values": values, "sentence": sentence}))
 
 @pytest.mark.slow
 def test_spark_runs_from_the_wheel(wheel: Path, tmp_path: Path) -> None:
-    """In an environment with nothing else in it; and it says no more than it must."""
+    """Spark runs in an environment with only the wheel, and logs no warnings or tracebacks."""
     environment = new_environment(tmp_path / "environment", wheel, extras=("spark",))
     with ottla.testing.cluster() as cluster:
         output, log = environment.run_both("python", "-c", SPARK, cluster.bootstrap, str(tmp_path))
     answer = json.loads(output.splitlines()[-1])
     assert answer["values"] == ["one", "two"]
     assert all(path.startswith(str(environment.site)) for path in answer["files"])
-    # A mistake is explained in a sentence, and a query that is stopped in the middle of a batch is no mistake.
+    # A wrong option is explained in a sentence; a query that is stopped in the middle of a batch logs no error.
     assert "Option 'bootstrap.servers' is missing" in answer["sentence"]
     assert "Traceback" not in answer["sentence"]
     assert re.findall(r"^.*(?:Traceback|WARN|ERROR|incubator|\tat ).*$", log, re.MULTILINE) == []

@@ -38,7 +38,7 @@ def settings(cluster: ottla.testing.Cluster, tmp_path: Path) -> Path:
 
 
 def written_bytes(cluster: ottla.testing.Cluster, topic: str) -> bytes:
-    """All that a node has on its disk about a topic."""
+    """The content of a topic's log files on the node's disk."""
     files = [
         path for path in Path(cluster.node(1).directory).rglob("*.log") if path.parent.name.startswith(f"{topic}-")
     ]
@@ -46,8 +46,8 @@ def written_bytes(cluster: ottla.testing.Cluster, topic: str) -> bytes:
     return b"".join(path.read_bytes() for path in files)
 
 
-def consumed(capfd: pytest.CaptureFixture[str], settings: Path, topic: str, *more: str) -> list[dict[str, object]]:
-    words = ["consume", topic, "--from-beginning", "--exit", "--json", "--command-config", str(settings), *more]
+def consumed(capfd: pytest.CaptureFixture[str], settings: Path, topic: str, *arguments: str) -> list[dict[str, object]]:
+    words = ["consume", topic, "--from-beginning", "--exit", "--json", "--command-config", str(settings), *arguments]
     capfd.readouterr()
     assert run(words) == 0
     return [json.loads(line) for line in capfd.readouterr().out.splitlines()]
@@ -75,7 +75,7 @@ def test_the_command_line_encrypts_and_the_log_holds_ciphertext_only(
 def test_another_client_with_the_same_serializers(
     cluster: ottla.testing.Cluster, settings: Path, tmp_path: Path
 ) -> None:
-    """Any client takes the pair: here confluent-kafka, whose serializers are functions."""
+    """The serializers work with any client: here with confluent-kafka, whose serializers are functions."""
     keys = DataKeys(FileKeyService(str(tmp_path / "keys.json")))
     serializer = EncryptingSerializer(StringSerializer(), keys=keys, key_name="orders")
     deserializer = DecryptingDeserializer(StringDeserializer(), keys=keys)
@@ -112,9 +112,9 @@ def test_rotation_re_encryption_and_the_end_of_a_version(
     assert run(["keys", "re-encrypt", "rotated", "rotated-2", "--command-config", str(settings)]) == 1
     assert run(["keys", "retire", "orders", "1", "--file", keys, "--yes"]) == 0
     after = consumed(capfd, settings, "rotated-2")
-    shown = ("partition", "key", "value", "headers", "timestamp")
-    assert sorted(str([record[name] for name in shown]) for record in after) == sorted(
-        str([record[name] for name in shown]) for record in before
+    fields = ("partition", "key", "value", "headers", "timestamp")
+    assert sorted(str([record[name] for name in fields]) for record in after) == sorted(
+        str([record[name] for name in fields]) for record in before
     )
     assert b"espresso" not in written_bytes(cluster, "rotated-2")
     assert run(["consume", "rotated", "-F", "--exit", "--command-config", str(settings)]) == 1

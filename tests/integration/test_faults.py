@@ -36,7 +36,7 @@ def nodes() -> Iterator[ottla.testing.Cluster]:
 
 
 def others(nodes: ottla.testing.Cluster) -> tuple[int, int, int]:
-    """A node that may be lost, another one, and the active controller."""
+    """The two nodes that are not the active controller, and the active controller."""
     controller, _ = controller_of(nodes)
     first, second = [node_id for node_id in ALL if node_id != controller]
     return first, second, controller
@@ -55,7 +55,7 @@ def test_a_frozen_leader_comes_back_and_is_fenced(nodes: ottla.testing.Cluster) 
             wait_until(lambda: leader_of(survivors, topic) not in (-1, victim), "another one leads")
             writer.wait_for(200)
         finally:
-            # What it had received before and finds now, it may not acknowledge: others lead, and it has to hear of it.
+            # The resumed leader must not acknowledge requests from before the freeze: another broker leads now.
             os.kill(nodes.node(victim).pid, signal.SIGCONT)
         wait_in_sync(nodes.bootstrap, topic, ALL)
         writer.wait_for(200)
@@ -64,7 +64,7 @@ def test_a_frozen_leader_comes_back_and_is_fenced(nodes: ottla.testing.Cluster) 
 
 @contextlib.contextmanager
 def full_disk(node: ottla.testing.Node, topic: str) -> Iterator[None]:
-    """To the node, a file that may not grow is a full disk."""
+    """Limits the size of files, which looks like a full disk to the node."""
     before = resource.prlimit(node.pid, resource.RLIMIT_FSIZE)
     log = node.directory / "data" / f"{topic}-0" / f"{0:020}.log"
     resource.prlimit(node.pid, resource.RLIMIT_FSIZE, (log.stat().st_size + 20_000, before[1]))
@@ -82,14 +82,14 @@ def test_a_full_disk_of_a_follower_and_of_a_leader(nodes: ottla.testing.Cluster)
     with NativeWriter(nodes.bootstrap, topic, 1) as writer:
         writer.wait_for(200)
         with full_disk(nodes.node(follower), topic):
-            # It falls behind and out; producers go on with the other two.
+            # The follower leaves the in-sync set; producers continue with the other two replicas.
             wait_until(lambda: follower not in in_sync(nodes.bootstrap, topic), "the follower is left out")
             writer.wait_for(200)
         wait_in_sync(nodes.bootstrap, topic, ALL)
         with full_disk(nodes.node(leader), topic):
             wait_until(lambda: "No room to append" in nodes.node(leader).output, "the leader is full")
         with only_the_leader_has_more(nodes, topic, leader):
-            # There was room again for what had been refused, and that was its end.
+            # The leader has room again and appends the refused records, and is then killed.
             nodes.node(leader).kill()
         wait_until(lambda: leader_of(survivors, topic) not in (-1, leader), "another one leads")
         writer.wait_for(200)

@@ -1,6 +1,6 @@
 """Requests that a broker forwards in an Envelope: the controller decides by the rights of the client.
 
-The brokers of the cluster allow everything, so that every refusal is one of the controller.
+The brokers of the cluster allow everything, so every refusal comes from the controller.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whatever comes in, the node and its other connections live on, and memory stays bounded."""
+"""Arbitrary input does not harm the node or its other connections, and memory stays bounded."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def resident_bytes(cluster: ottla.testing.Cluster) -> int:
 
 
 def send_and_drop(cluster: ottla.testing.Cluster, data: bytes) -> None:
-    """Sends, waits until the node has answered or closed, and goes away."""
+    """Sends, waits until the node has answered or closed the connection, and disconnects."""
     with connect(cluster) as connected:
         try:
             connected.sendall(data)
@@ -54,7 +54,7 @@ def send_and_drop(cluster: ottla.testing.Cluster, data: bytes) -> None:
             while connected.recv(65536):
                 pass
         except OSError:
-            # The node has closed while we were still sending: its good right.
+            # The node may close the connection while the test is still sending.
             return
 
 
@@ -86,7 +86,7 @@ def test_a_good_header_and_garbage_behind_it(target: ottla.testing.Cluster, byst
         header = struct.pack(">hhih", api_key, version, 7, 4) + b"fuzz\x00"
         for size in (0, 1, 3, 17, 200):
             send_and_drop(target, framed(header + generator.randbytes(size)))
-        # Lengths that promise far more than there is must not be believed.
+        # The node must not trust lengths that exceed the received data by far.
         for length in (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff\x07", b"\xff" * 9):
             send_and_drop(target, framed(header + length * 5))
         bystander.asks()
@@ -104,7 +104,7 @@ def test_giant_sizes_are_refused_or_cost_only_what_was_sent(
 ) -> None:
     for size in (-1, -(2**31), 2**31 - 1, 10_000_001):
         send_and_drop(target, struct.pack(">i", size) + b"x" * 100)
-    # Allowed sizes, announced by many at once and never filled.
+    # Many connections announce allowed sizes and never send that much data.
     before = resident_bytes(target)
     waiting = []
     for _ in range(50):

@@ -1,4 +1,4 @@
-"""A group as an administrator sees and changes it, with a client of its own."""
+"""A group as an administrator sees and changes it with confluent-kafka's admin client."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_administration(bootstrap: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
 
     def states() -> dict[str, ConsumerGroupState]:
-        return {each.group_id: each.state for each in admin.list_consumer_groups().result(30).valid}
+        return {listing.group_id: listing.state for listing in admin.list_consumer_groups().result(30).valid}
 
     member = ConfluentMember(bootstrap, "reader", group, **{"partition.assignment.strategy": "range"}).subscribe(topic)
     with closing(member):
@@ -41,8 +41,8 @@ def check_administration(bootstrap: str) -> None:
             admin.delete_consumer_groups([group])[group].result(30)
     moved = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, 1)])
     admin.alter_consumer_group_offsets([moved])[group].result(30)
-    asked = ConsumerGroupTopicPartitions(group)
-    topic_partitions = admin.list_consumer_group_offsets([asked])[group].result(30).topic_partitions
-    assert {each.partition: each.offset for each in topic_partitions} == {0: 1, 1: EACH}
+    query = ConsumerGroupTopicPartitions(group)
+    topic_partitions = admin.list_consumer_group_offsets([query])[group].result(30).topic_partitions
+    assert {committed.partition: committed.offset for committed in topic_partitions} == {0: 1, 1: EACH}
     admin.delete_consumer_groups([group])[group].result(30)
     assert group not in states()

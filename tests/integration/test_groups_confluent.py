@@ -1,6 +1,6 @@
-"""Groups of confluent-kafka consumers: sharing, callbacks, static members, and where reading goes on.
+"""Groups of confluent-kafka consumers: sharing, callbacks, static members, and the position after a rebalance.
 
-Scenarios that do not depend on the protocol run under both: the classic one and the consumer protocol (KIP-848).
+Scenarios that do not depend on the protocol run under both: the classic and the consumer protocol (KIP-848).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tests.integration.group_members import (
     unique,
 )
 
-# Enough records that a member which gets nothing is not just late.
+# So many records that a member without records is not merely late.
 EACH = 50
 
 SETTINGS = {
@@ -153,7 +153,7 @@ def shared_with_other(member: ConfluentMember, topic: str) -> bool:
 
 
 def start_member_process(bootstrap: str, group: str, topic: str, settings: dict[str, Any]) -> subprocess.Popen[bytes]:
-    """A member in a process of its own, to be killed without a word."""
+    """A member in its own process, which the test kills without a LeaveGroup."""
     program = (
         "import sys, json\n"
         "from confluent_kafka import Consumer\n"
@@ -177,18 +177,18 @@ class TestCallbacks:
         with closing(first, second):
             drive([first], lambda: first.owned == places(topic, 4), "the first has everything")
             second.subscribe(topic)
-            # Called even when there is nothing new: after the rebalance with which the second came. The first gives up
-            # partitions and joins again only when it is polled. If it did so before the second has synchronised, the
-            # SyncGroup of the second would be answered REBALANCE_IN_PROGRESS, as in Apache Kafka, and not called.
+            # The callback runs even without new partitions, after the rebalance in which the second joins. The first
+            # rejoins only when it is polled. If it rejoined before the second has synchronised, the second's SyncGroup
+            # would get REBALANCE_IN_PROGRESS, as in Apache Kafka, and the callback would not run.
             drive([second], lambda: nothing_new["second"] in journal, "the second was told that nothing is new")
             drive([first, second], lambda: shared([first, second], topic, 4), "both share")
-            # Only what moved was revoked, and given to the other only after the first had given it up.
+            # Only the moved partitions were revoked, and the second got them only after the first had given them up.
             (revoked,) = first.events("revoked")
             assert revoked.partitions == second.owned
             (gained,) = [event for event in second.events("assigned") if event.partitions]
             assert journal.index(revoked) < journal.index(gained)
             assert all(event.partitions for event in journal if event.kind in ("revoked", "lost"))
-            # The first has nothing new after the last rebalance, and may hear of it after the second.
+            # The first gets no new partitions in the last rebalance, and may learn of it later than the second.
             drive([first, second], lambda: nothing_new["first"] in journal, "the first was told that nothing is new")
             second.close()
             drive([first], lambda: first.owned == places(topic, 4), "the first has everything again")
@@ -236,7 +236,7 @@ class TestCallbacks:
         other = ConfluentMember(bootstrap, "other", group, **protocol)
         with closing(slow, other):
             drive([slow], lambda: slow.owned == places(topic, 2), "the slow one has everything")
-            # The slow member does not poll for longer than it may, so that its client leaves the group.
+            # The slow member does not poll for longer than max.poll.interval.ms, so its client leaves the group.
             wait_until(lambda: is_empty(bootstrap, group), "the group is empty")
             other.subscribe(topic)
             drive([other], lambda: other.owned == places(topic, 2), "the other has everything")
@@ -256,7 +256,7 @@ class TestCallbacks:
         second = ConfluentMember(bootstrap, "second", group, **protocol)
 
         def commit_positions(partitions: list[TopicPartition]) -> None:
-            positions = [each for each in first.consumer.position(partitions) if each.offset >= 0]
+            positions = [position for position in first.consumer.position(partitions) if position.offset >= 0]
             first.consumer.commit(offsets=positions, asynchronous=False)
 
         first.before_revoke = commit_positions
@@ -265,10 +265,10 @@ class TestCallbacks:
             second.subscribe(topic)
             drive([first, second], lambda: shared([first, second], topic, 2), "both share")
             fill(bootstrap, topic, [1, 1], start=EACH)
-            new = {b"0:%d" % EACH, b"1:%d" % EACH}
+            new_values = {b"0:%d" % EACH, b"1:%d" % EACH}
             drive(
                 [first, second],
-                lambda: new <= set(first.values[2 * EACH :]) | set(second.values),
+                lambda: new_values <= set(first.values[2 * EACH :]) | set(second.values),
                 "the new records are read",
             )
             assert len(first.values) + len(second.values) == 2 * EACH + 2
@@ -283,15 +283,15 @@ class TestStaticMembers:
             settings: dict[str, Any] = {**protocol, "group.instance.id": name}
             return ConfluentMember(bootstrap, name, group, **settings).subscribe(topic)
 
-        one, two = member("one"), member("two")
-        with closing(one, two):
-            drive([one, two], lambda: shared([one, two], topic, 4), "both share")
-            before, events = two.owned, len(one.journal)
-            two.close()
+        first, second = member("one"), member("two")
+        with closing(first, second):
+            drive([first, second], lambda: shared([first, second], topic, 4), "both share")
+            before, events = second.owned, len(first.journal)
+            second.close()
             again = member("two")
             with closing(again):
-                drive([one, again], lambda: again.owned == before, "the restarted member has its partitions back")
-                assert len(one.journal) == events, "the other member was disturbed"
+                drive([first, again], lambda: again.owned == before, "the restarted member has its partitions back")
+                assert len(first.journal) == events, "the other member was disturbed"
 
     def test_the_older_of_two_with_one_name_is_fenced(self, bootstrap: str) -> None:
         topic, group = create_topic(bootstrap, 2), unique("group")
@@ -307,7 +307,7 @@ class TestStaticMembers:
             drive([newer], lambda: newer.owned == places(topic, 2), "the newer has everything")
 
     def test_the_newer_of_two_with_one_name_is_refused(self, bootstrap: str) -> None:
-        """Under the consumer protocol the name is taken as long as its owner has not left (KIP-848)."""
+        """Under the consumer protocol an instance id is in use until its owner has left (KIP-848)."""
         topic, group = create_topic(bootstrap, 2), unique("group")
         settings: dict[str, Any] = {**CONSUMER, "group.instance.id": "same"}
         older = ConfluentMember(bootstrap, "older", group, **settings).subscribe(topic)
@@ -347,7 +347,7 @@ class TestCommits:
 
     @both_protocols
     def test_a_later_member_goes_on_where_the_group_stopped(self, bootstrap: str, protocol: dict[str, Any]) -> None:
-        """A commit too low repeats records, one too high skips them."""
+        """A commit that is too low repeats records, and a commit that is too high skips them."""
         topic = create_topic(bootstrap, 1)
         fill(bootstrap, topic, [EACH])
         for stopped_at in (10, 30):
@@ -371,7 +371,7 @@ class TestCommits:
             drive([member], lambda: len(member.records) == EACH, "everything is read")
             drive([member], lambda: member.committed((topic, 0)) == {(topic, 0): EACH}, "it is committed by itself")
             member.consumer.close()
-        # Closing commits what the interval has not yet.
+        # Closing commits the offsets that the interval has not committed yet.
         settings["auto.commit.interval.ms"] = 3_600_000
         fill(bootstrap, topic, [5], start=EACH)
         member = ConfluentMember(bootstrap, "member", group, **settings).subscribe(topic)
@@ -401,7 +401,7 @@ class TestCommits:
         slow = ConfluentMember(bootstrap, "slow", group, **settings).subscribe(topic)
         other = ConfluentMember(bootstrap, "other", group, **CLASSIC)
         with closing(slow, other):
-            # Everything, and nothing else; where it was too slow even for that, some of it again.
+            # All records, and no others; if the member was too slow even for this, some records twice.
             everything = {(topic, 0, number) for number in range(EACH)}
             drive([slow], lambda: set(slow.records) == everything, "the slow one has read")
             other.subscribe(topic)
@@ -449,7 +449,7 @@ class TestReading:
             drive([latest], lambda: latest.consumer.position([TopicPartition(topic, 0)]) is not None, "it polls")
             number = EACH
             while not latest.records:
-                # Until it has found out where the end is, "latest" may be after these.
+                # Until the consumer has looked up the end of the log, "latest" may be behind these records.
                 fill(bootstrap, topic, [1], start=number)
                 number += 1
                 latest.poll(0.2)
@@ -460,7 +460,7 @@ class TestReading:
             assert nowhere.records == []
 
     def test_offsets_in_a_database_with_the_results(self, bootstrap: str) -> None:
-        """Result and offset in one transaction: a reader that fails in the middle loses and repeats nothing."""
+        """Result and offset are in one database transaction: a reader that fails midway loses and repeats no record."""
         topic, group = create_topic(bootstrap, 2), unique("group")
         fill(bootstrap, topic, [EACH, EACH])
         database = sqlite3.connect(":memory:")
@@ -485,7 +485,7 @@ class TestReading:
                         database.execute("insert into results values (?, ?)", (place[0], message.value().decode()))
                         database.execute("insert or replace into offsets values (?, ?)", place)
                     database.commit()
-                # What is begun and not finished is as if it had never been.
+                # An unfinished transaction has no effect.
                 for message in member.consumer.consume(5, timeout=0.1):
                     database.execute("insert into results values (?, ?)", (message.partition(), "unfinished"))
                 database.rollback()

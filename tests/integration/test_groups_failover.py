@@ -1,4 +1,4 @@
-"""What a group has committed outlives its coordinator: crashes of one node, and of the coordinator among three."""
+"""Committed offsets survive crashes of the coordinator: of a single node, and of one among three."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SETTINGS = {
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "200",
 }
-# A client's ways of saying that the coordinator was away for a moment.
+# Errors with which a client reports that the coordinator was away for a moment.
 PASSING = {
     KafkaError._WAIT_COORD,
     KafkaError._TRANSPORT,
@@ -49,7 +49,7 @@ def test_one_node_comes_back_with_its_groups(protocol: str, end: str) -> None:
         fill(cluster.bootstrap, topic, [30] * 3)
         settings: dict[str, Any] = {"group.protocol": protocol}
         if protocol == "classic":
-            # However long the node is away, the member does not give up and read again what it has read.
+            # So long that the member keeps its session while the node is away, and does not read records again.
             settings["session.timeout.ms"] = 60_000
         member = ConfluentMember(cluster.bootstrap, "member", "kept", **settings).subscribe(topic)
         with closing(member):
@@ -62,9 +62,9 @@ def test_one_node_comes_back_with_its_groups(protocol: str, end: str) -> None:
             looker = ConfluentMember(cluster.bootstrap, "looker", "kept")
             with closing(looker):
                 assert looker.committed(*places) == {(topic, 0): 12, (topic, 1): 30, (topic, 2): 30}
-                (kept,) = looker.consumer.committed([TopicPartition(topic, 0)], timeout=30)
-                assert kept.metadata == "here"
-            # The member was there all the time, and goes on as if nothing had been.
+                (committed,) = looker.consumer.committed([TopicPartition(topic, 0)], timeout=30)
+                assert committed.metadata == "here"
+            # The member stayed in the group all the time, and continues without a rebalance.
             fill(cluster.bootstrap, topic, [1] * 3, start=30)
             drive([member], lambda: {b"0:30", b"1:30", b"2:30"} <= set(member.values), "the new records are read")
             assert len(member.values) == 93
@@ -105,7 +105,7 @@ def test_a_group_goes_on_when_its_coordinator_is_killed(protocol: str) -> None:
                 commit_at_last(member)
             assert committed_at_last(members[0], places) == dict.fromkeys(places, 70)
             cluster.node(coordinator).start()
-            # Back again, and still nothing has moved backwards.
+            # The node is back, and no committed offset has moved backwards.
             assert committed_at_last(members[0], places) == dict.fromkeys(places, 70)
 
 
@@ -115,7 +115,7 @@ def everything_read(members: list[ConfluentMember], partitions: int, count: int)
 
 
 def commit_at_last(member: ConfluentMember) -> None:
-    """Commits what the member has read; while a coordinator is away, again."""
+    """Commits the member's offsets, and retries while the coordinator is away."""
 
     def committed() -> bool:
         member.poll()
@@ -135,11 +135,11 @@ def commit_at_last(member: ConfluentMember) -> None:
 
 
 def committed_at_last(member: ConfluentMember, places: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
-    found: list[dict[tuple[str, int], int]] = []
+    offsets: list[dict[tuple[str, int], int]] = []
 
     def fetched() -> bool:
         try:
-            found.append(member.committed(*places))
+            offsets.append(member.committed(*places))
         except KafkaException as error:
             if error.args[0].code() not in PASSING:
                 raise
@@ -147,25 +147,25 @@ def committed_at_last(member: ConfluentMember, places: list[tuple[str, int]]) ->
         return True
 
     wait_until(fetched, "the offsets are told")
-    return found[-1]
+    return offsets[-1]
 
 
 def coordinator_of(cluster: ottla.testing.Cluster, group: str, *, but: int = 0) -> int:
-    """The coordinator as the first node that runs tells it, once there is one other than `but`."""
+    """The coordinator according to the first running node; waits until it is another node than `but`."""
     node = next(node for node in cluster.nodes if node.running)
-    found = [-1]
+    coordinators = [-1]
 
     def known() -> bool:
         (answer,) = ask(node, FindCoordinatorRequest(coordinator_keys=[group]), 4).coordinators
-        found[0] = answer.node_id
+        coordinators[0] = answer.node_id
         return bool(answer.error_code == 0 and answer.node_id != but)
 
     wait_until(known, "there is a coordinator")
-    return found[0]
+    return coordinators[0]
 
 
 def group_coordinated_by(cluster: ottla.testing.Cluster, wanted: Callable[[int], bool]) -> str:
-    """A group whose coordinator the test may kill: node 1 is the controller, which has to live."""
+    """A group whose coordinator the test may kill: node 1 is the controller, which must stay alive."""
     while True:
         group = unique("group")
         if wanted(coordinator_of(cluster, group)):

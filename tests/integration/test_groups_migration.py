@@ -23,7 +23,7 @@ SETTINGS = {
 PARTITIONS = 6
 DEADLINE_SECONDS = 60.0
 
-# Not cooperative-sticky: after some rounds librdkafka keeps notes of its own in the assignment, and a group whose
+# Not cooperative-sticky: after some rounds librdkafka stores its own user data in the assignment, and a group whose
 # assignor does that cannot change its protocol, here as in Apache Kafka.
 CLASSIC = {"partition.assignment.strategy": "range", "heartbeat.interval.ms": 100}
 CONSUMER = {"group.protocol": "consumer"}
@@ -98,7 +98,7 @@ def fill(bootstrap: str, topic: str, texts: list[str]) -> None:
 
 def kind_of(bootstrap: str, group_id: str) -> ConsumerGroupType:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    (listed,) = [each for each in admin.list_consumer_groups().result(20).valid if each.group_id == group_id]
+    (listed,) = [group for group in admin.list_consumer_groups().result(20).valid if group.group_id == group_id]
     return listed.type
 
 
@@ -113,19 +113,19 @@ def test_a_group_moves_to_the_consumer_protocol_and_back_member_by_member(bootst
 
     drive([first, second], lambda: is_shared([first, second]) and len(read()) == 60)
     assert kind_of(bootstrap, group_id) is ConsumerGroupType.CLASSIC
-    # One after the other is replaced by a member of the new protocol; for a while both share the topic.
+    # Members are replaced in turn by members of the new protocol; for a while both kinds share the topic.
     third = Reader(bootstrap, group_id, topic, **CONSUMER)
     readers.append(third)
     drive([first, second, third], lambda: is_shared([first, second, third]))
     assert kind_of(bootstrap, group_id) is ConsumerGroupType.CONSUMER
     first.close()
-    # A record that comes while its partition is taken away may be read again, for its commit comes too late.
+    # A record that arrives while its partition is revoked may be read again, because its commit comes too late.
     drive([second, third], lambda: is_shared([second, third]))
     fill(bootstrap, topic, [f"b{number}" for number in range(60)])
     drive([second, third], lambda: is_shared([second, third]) and len(read()) == 120)
     second.close()
     drive([third], lambda: is_shared([third]))
-    # And back.
+    # Back to the classic protocol.
     fourth = Reader(bootstrap, group_id, topic, **CLASSIC)
     readers.append(fourth)
     drive([third, fourth], lambda: is_shared([third, fourth]))
@@ -135,6 +135,6 @@ def test_a_group_moves_to_the_consumer_protocol_and_back_member_by_member(bootst
     drive([fourth], lambda: is_shared([fourth]) and len(read()) == 180)
     assert kind_of(bootstrap, group_id) is ConsumerGroupType.CLASSIC
     fourth.close()
-    # Nothing that was committed was read again.
+    # No committed record was read again.
     texts = [text for reader in readers for text in reader.values]
     assert len(texts) == len(set(texts)) == 180

@@ -1,6 +1,6 @@
 """One group of three clients: confluent-kafka, aiokafka and kafka-python share the partitions of a topic.
 
-None of them knows the others; what they agree on is the classic protocol and the assignor they all have.
+The clients have only the classic protocol and the assignor in common.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.integration.cluster_calls import wait_until
 from tests.integration.group_members import ConfluentMember, create_topic, fill, unique
 
 with warnings.catch_warnings():
-    # It reads its schemas in a way that the standard library would like to see changed.
+    # The library reads its schemas with a deprecated function of the standard library.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaConsumer
     from kafka.coordinator.assignors.range import RangePartitionAssignor as PythonRange
@@ -39,7 +39,7 @@ def bootstrap() -> Iterator[str]:
 
 
 class ThreadedMember:
-    """A client that polls in a thread of its own until it is told to leave; what it read is `values`."""
+    """A client that polls in its own thread until `leave`; `values` has the values that it read."""
 
     def __init__(self) -> None:
         self.values: list[bytes] = []
@@ -158,7 +158,7 @@ def test_three_clients_share_a_topic(bootstrap: str, strategy: str) -> None:
             members[-1].start()
             wait_until(lambda: is_shared(members), f"{kind.__name__} has its share")
         wait_until(all_read, "everything is read")
-        # Each of them leaves in its turn, and what is written meanwhile is read by those who stay.
+        # The members leave in turn, and the remaining members read the records that are written meanwhile.
         for start in (EACH, 2 * EACH):
             members.pop(0).leave()
             wait_until(lambda: is_shared(members), "those who stay share")
@@ -168,7 +168,7 @@ def test_three_clients_share_a_topic(bootstrap: str, strategy: str) -> None:
     finally:
         for member in members:
             member.leave()
-    # All of them committed as they left: nothing is left to read.
+    # All members committed when they left, so no record is left to read.
     last = ConfluentMember(bootstrap, "last", group)
     try:
         places = [(topic, index) for index in range(PARTITIONS)]

@@ -1,4 +1,4 @@
-"""`ottla host`: the nodes of a machine from one file, with real processes and a client that we did not write."""
+"""`ottla host`: the nodes of a machine from one file, with real processes and a third-party client."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ NODES_MAX = 3
 
 
 def eventually(condition: Callable[[], Any]) -> Any:
-    """The limit is for a broken host only."""
+    """Waits for a true result; only a broken host reaches the time limit."""
     end = time.monotonic() + LIMIT_SECONDS
-    while not (found := condition()):
+    while not (outcome := condition()):
         assert time.monotonic() < end, "it did not happen in time"
         time.sleep(0.1)
-    return found
+    return outcome
 
 
 class Host:
@@ -60,18 +60,18 @@ class Host:
         assert self.process.stdout is not None
         self.ready = self.process.stdout.readline().split()
 
-    def write(self, nodes: int, **more: str) -> None:
-        settings = {**self.settings, "ottla.host.nodes": str(nodes), **more}
+    def write(self, nodes: int, **overrides: str) -> None:
+        settings = {**self.settings, "ottla.host.nodes": str(nodes), **overrides}
         self.file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
 
     def ask(self, verb: str) -> list[dict[str, Any]]:
         answer = self.run(verb, "--json")
         assert answer.returncode == 0, answer.stderr
-        found: list[dict[str, Any]] = json.loads(answer.stdout)
-        return found
+        rows: list[dict[str, Any]] = json.loads(answer.stdout)
+        return rows
 
-    def run(self, verb: str, *more: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "ottla.cli.main", "host", verb, "--config", str(self.file), *more]
+    def run(self, verb: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "ottla.cli.main", "host", verb, "--config", str(self.file), *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     def page(self, path: str) -> tuple[int, str]:
@@ -108,20 +108,20 @@ def test_a_machine_is_one_thing_to_operate(host: Host) -> None:
     write(0)
     assert producer.flush(LIMIT_SECONDS) == 0
 
-    # One page and one health answer for all.
+    # A single metrics page and a single health answer cover all nodes.
     status, page = host.page("/metrics")
     assert status == 200
     assert [f'ottla_host_node_up{{node="{node}"}} 1' in page for node in (1, 2)] == [True, True]
     assert 'kafka_server_replicamanager_partitioncount{node="2"}' in page
     assert host.page("/health/ready") == (200, "ready\n")
 
-    # A node that is killed comes back.
+    # A killed node is restarted.
     os.kill(host.ask("status")[1]["pid"], signal.SIGKILL)
     eventually(lambda: host.page("/health/ready")[0] == 503)
     eventually(lambda: host.page("/health/ready")[0] == 200)
     assert [node["restarts"] for node in host.ask("status")] == [0, 1]
 
-    # One by one, under load.
+    # The nodes restart one by one, under load.
     before = [node["pid"] for node in host.ask("status")]
     restarting = subprocess.Popen(
         [sys.executable, "-m", "ottla.cli.main", "host", "restart", "--config", str(host.file)],
@@ -146,7 +146,7 @@ def test_nodes_are_added_and_removed_while_the_others_run(host: Host) -> None:
     assert [node["node"] for node in added] == [1, 2, 3]
     assert [node["pid"] for node in added[:2]] == pids
 
-    # A node with replicas stays, and the sentence names the command that moves them.
+    # A node with replicas is not removed, and the message names the command that moves the replicas.
     admin = AdminClient({"bootstrap.servers": host.ready[1]})
     admin.create_topics([NewTopic("spread", 6, 2)])["spread"].result(LIMIT_SECONDS)
     eventually(lambda: 'partitioncount{node="3"} 4' in host.page("/metrics")[1])
@@ -156,7 +156,7 @@ def test_nodes_are_added_and_removed_while_the_others_run(host: Host) -> None:
     eventually(lambda: 'partitioncount{node="3"} 0' in host.page("/metrics")[1])
     assert [node["node"] for node in host.ask("reload")] == [1, 2]
 
-    # A file that cannot be is refused, and nothing changes.
+    # An invalid file is refused, and nothing changes.
     host.write(0)
     assert "between 1 and 1024" in host.run("reload").stderr
     assert [(node["pid"], node["state"]) for node in host.ask("status")] == [(pid, "ready") for pid in pids]
@@ -165,13 +165,13 @@ def test_nodes_are_added_and_removed_while_the_others_run(host: Host) -> None:
 def _count(bootstrap: str) -> int:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "g", "auto.offset.reset": "earliest"})
     consumer.subscribe(["t"])
-    seen: set[bytes] = set()
+    values: set[bytes] = set()
     end = time.monotonic() + LIMIT_SECONDS
     while time.monotonic() < end:
         message = consumer.poll(1.0)
-        if message is None and seen:
+        if message is None and values:
             break
         if message is not None and message.error() is None:
-            seen.add(message.value() or b"")
+            values.add(message.value() or b"")
     consumer.close()
-    return len(seen)
+    return len(values)

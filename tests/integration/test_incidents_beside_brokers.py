@@ -1,7 +1,7 @@
-"""Incidents of what works beside the brokers: certificates, logins, schemas and mirrors.
+"""Incidents outside the brokers: certificates, logins, schemas and mirrors.
 
-Each is visible in metrics, in the console, in the command that watches such things, and in `ottla doctor`; and it is
-over after what the doctor names. The other incidents are in `test_incident_day.py`.
+Every incident is visible in metrics, in the console, in the command for its subject, and in `ottla doctor`, and the
+doctor's command ends it. The other incidents are in `test_incident_day.py`.
 """
 
 from __future__ import annotations
@@ -50,27 +50,27 @@ COMMAND = [sys.executable, "-m", "ottla.cli.main"]
 
 
 def finding_of(check: str, bootstrap: str, *options: str, severity: str) -> dict[str, str]:
-    """Waits until the doctor finds it."""
+    """Waits until the doctor has a finding of the check."""
 
     def look() -> list[dict[str, str]]:
-        found = doctor_findings(bootstrap, "--seconds", "0.5", *options)
-        return [one for one in found if one["check"] == check and one["severity"] == severity]
+        findings = doctor_findings(bootstrap, "--seconds", "0.5", *options)
+        return [finding for finding in findings if finding["check"] == check and finding["severity"] == severity]
 
     return wait_for(look, f"{check} ({severity})")[0]
 
 
 def wait_until_gone(check: str, bootstrap: str, *options: str) -> None:
     def look() -> bool:
-        found = doctor_findings(bootstrap, "--seconds", "0.5", *options)
-        return all(one["check"] != check for one in found if one["severity"] != "hint")
+        findings = doctor_findings(bootstrap, "--seconds", "0.5", *options)
+        return all(finding["check"] != check for finding in findings if finding["severity"] != "hint")
 
     wait_for(look, f"the end of {check}")
 
 
 def in_console(console: Browser, check: str, severity: str) -> dict[str, Any]:
     def look() -> list[dict[str, Any]]:
-        found = console.get("/api/doctor")["findings"]
-        return [one for one in found if one["check"] == check and one["severity"] == severity]
+        findings = console.get("/api/doctor")["findings"]
+        return [finding for finding in findings if finding["check"] == check and finding["severity"] == severity]
 
     return wait_for(look, f"{check} in the console")[0]
 
@@ -122,7 +122,7 @@ def test_a_certificate_that_has_expired(tmp_path: Path) -> None:
 
 
 class PasswordGuesser:
-    """Tries one password after the other, from an address of its own, until it is stopped."""
+    """Tries passwords in turn, from its own address, until it is stopped."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -177,12 +177,12 @@ def test_somebody_guesses_passwords(tmp_path: Path) -> None:
             query = "/api/audit?stream=authentication&decision=refused"
             events = wait_for(lambda: browser.get(query)["items"], "the audit in the console")
             assert {event["host"] for event in events} == {ATTACKER}
-        # The first command that is named tells who it is, the second one slows it down.
+        # The first command of the fix shows the attacker's address, the second command slows the attacker down.
         audit, limit = re.findall(r"ottla ([a-z][^;]*)", finding["fix"])
         code, printed = run_words(*audit.split(), "--json", "-b", inside)
         assert code == 0
         assert {event["address"] for event in json.loads(printed)} == {ATTACKER}
-        # Clients on other addresses are served meanwhile.
+        # Clients with other addresses are served meanwhile.
         code, printed = run_words("monitor", "--seconds", "1", "--json", "-b", inside)
         assert code == 0
         assert json.loads(printed.splitlines()[-1])["availability"] == 1.0
@@ -210,8 +210,8 @@ class Billing:
         self.failures: list[str] = []
 
     async def run(self, until: asyncio.Event) -> None:
-        how = ConsumerSettings(group_id="billing", auto_commit=False, auto_offset_reset="earliest")
-        async with Consumer(self._client, how) as consumer:
+        consumer_settings = ConsumerSettings(group_id="billing", auto_commit=False, auto_offset_reset="earliest")
+        async with Consumer(self._client, consumer_settings) as consumer:
             await consumer.subscribe(["orders"])
             while not until.is_set():
                 for record in await consumer.poll(100, max_records=1):
@@ -226,7 +226,7 @@ class Billing:
                     await consumer.commit({place: record.offset + 1})
 
     async def _decoded(self, data: bytes | None) -> dict[str, int]:
-        """In a thread, because the registry may have to be asked."""
+        """Decodes in a thread, because the deserializer may send a request to the registry."""
         decode = self._deserializer.deserialize
         value: dict[str, int] = await asyncio.get_running_loop().run_in_executor(self._thread, decode, "orders", data)
         return value
@@ -273,15 +273,15 @@ def test_a_schema_that_breaks_a_consumer() -> None:
             text = await asyncio.to_thread(scraped, page)
             assert 'kafka_consumergroup_lag{consumergroup="billing",topic="orders",partition="0"} 2\n' in text
             look = lambda check: finding_of(check, bootstrap, *options, severity="wrong")  # noqa: E731
-            found = [await asyncio.to_thread(look, check) for check in ("schemas", "groups")]
-            shown = await asyncio.to_thread(in_console, console, "schemas", "critical")
-            assert "billing of orders does not move" in shown["title"]
-            assert shown["command"] == "ottla schemas delete orders-value --version 2"
+            findings = [await asyncio.to_thread(look, check) for check in ("schemas", "groups")]
+            finding = await asyncio.to_thread(in_console, console, "schemas", "critical")
+            assert "billing of orders does not move" in finding["title"]
+            assert finding["command"] == "ottla schemas delete orders-value --version 2"
             stopped.set()
             await running
             assert billing.amounts == [1]
             assert "the reader's schema cannot read values of schema 2" in billing.failures[0]
-            return found
+            return findings
 
         schemas, groups = asyncio.run(break_it())
         assert "Consumers of version 1 of orders-value cannot read records of version 2" in schemas["what"]
@@ -308,7 +308,7 @@ def test_a_schema_that_breaks_a_consumer() -> None:
 
         asyncio.run(read_on())
         wait_until_gone("groups", bootstrap, *options)
-        # Each thread has connections of its own.
+        # Every thread has its own connections.
         thread.submit(client.close).result()
 
 
@@ -351,7 +351,7 @@ def test_a_mirror_that_falls_behind(tmp_path: Path) -> None:
         with mirror_process(file):
             wait_for(lambda: copied(target.bootstrap, file), "the end of the copies")
             wait_until_gone("mirrors", target.bootstrap, *options)
-        # It was killed, and producers write on.
+        # The mirror was killed, and producers continue to write.
         asyncio.run(produce(source.bootstrap, "t", range(100, 150)))
         finding = finding_of("mirrors", target.bootstrap, *options, severity="wrong")
         assert "The mirror a->b is behind" in finding["what"]
@@ -387,7 +387,7 @@ def test_a_mirror_that_falls_behind(tmp_path: Path) -> None:
 
 @pytest.mark.faults
 def test_a_mirror_that_is_too_slow(tmp_path: Path) -> None:
-    """It is alive, and copies less than producers write."""
+    """The mirror is alive, but copies less than producers write."""
     slow, fast = tmp_path / "slow.properties", tmp_path / "fast.properties"
     with ottla.testing.cluster() as source, ottla.testing.cluster() as target:
         for file, limit in ((slow, "1"), (fast, "0")):
@@ -408,7 +408,7 @@ def test_a_mirror_that_is_too_slow(tmp_path: Path) -> None:
 
 
 def copied(bootstrap: str, file: Path) -> bool:
-    """Heartbeats are records, too: the newest may be on its way."""
+    """True if at most two records are missing: heartbeats are records, too, and the newest may be on its way."""
     status = mirror_status(bootstrap, file)
     return status["lagSeconds"] is not None and status["lagRecords"] <= 2
 

@@ -88,7 +88,7 @@ def test_our_client_logs_in_with_the_tickets_of_the_user(node: SaslNode, realm: 
 
 
 def test_a_rule_names_another_principal(node: SaslNode, realm: Realm) -> None:
-    # User:ROBERT may see nothing.
+    # User:ROBERT has no rights.
     login = KerberosLogin("kafka", principal=ROBERT, keytab=str(realm.keytab))
     assert topics(settings(node, login)) == []
 

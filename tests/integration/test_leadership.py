@@ -1,4 +1,4 @@
-"""Who leads, on three real nodes: leadership goes back by itself, and an unclean election is a choice."""
+"""Leadership on three real nodes: preferred leaders return automatically, and unclean elections must be enabled."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ottla.client.settings import ClientSettings, parse_bootstrap
 from ottla.model.ids import TopicPartition as Place
 from tests.integration.cluster_calls import broker_ids, create_topic, partitions_of, wait_until
 
-# All nodes stop in order, so no session need be short. A stopping node waits until the heartbeats of the others say
-# that they have replayed the change.
+# All nodes stop in order, so no session has to be short. A stopping node waits until the heartbeats of the other nodes
+# show that they have replayed the change.
 SETTINGS = {"leader.imbalance.check.interval.seconds": "1", "broker.heartbeat.interval.ms": "200"}
 
 
@@ -59,22 +59,22 @@ def read_all(nodes: ottla.testing.Cluster, topic: str, count: int) -> list[bytes
         consumer.close()
 
 
-def reader_of(nodes: ottla.testing.Cluster, one: Place, policy: str) -> blocking.BlockingConsumer:
-    """A reader of our own client, from the beginning on."""
+def reader_of(nodes: ottla.testing.Cluster, place: Place, policy: str) -> blocking.BlockingConsumer:
+    """A consumer of `ottla.client` that reads from the beginning."""
     consumer = blocking.BlockingConsumer(
         ClientSettings(bootstrap_servers=parse_bootstrap(nodes.bootstrap)),
         ConsumerSettings(auto_offset_reset=policy, fetch_max_wait_ms=50),
     )
-    consumer.assign([one])
-    consumer.seek(one, 0)
+    consumer.assign([place])
+    consumer.seek(place, 0)
     return consumer
 
 
 def read_some(consumer: blocking.BlockingConsumer, count: int) -> list[bytes | None]:
-    found: list[bytes | None] = []
-    while len(found) < count and (records := consumer.poll(20_000)):
-        found += [record.value for record in records]
-    return found
+    values: list[bytes | None] = []
+    while len(values) < count and (records := consumer.poll(20_000)):
+        values += [record.value for record in records]
+    return values
 
 
 def test_leadership_goes_back_to_the_preferred_replica_once_it_is_in_sync(nodes: ottla.testing.Cluster) -> None:
@@ -95,13 +95,13 @@ def test_without_a_replica_in_sync_a_partition_waits_unless_an_unclean_election_
     nodes.node(3).stop()
     wait_until(lambda: leader_and_isr(nodes, "risky") == (2, [2]), "2 is alone in sync")
     produce(nodes, "risky", b"only on 2")
-    one, readers = Place("risky", 0), ExitStack()
-    follower, strict = (readers.enter_context(reader_of(nodes, one, policy)) for policy in ("latest", "none"))
+    place, readers = Place("risky", 0), ExitStack()
+    follower, strict = (readers.enter_context(reader_of(nodes, place, policy)) for policy in ("latest", "none"))
     assert read_some(follower, 2) == read_some(strict, 2) == [b"both", b"only on 2"]
     nodes.node(2).stop()
     nodes.node(3).start()
     wait_until(lambda: broker_ids(nodes.node(1)) == [1, 3], "3 is back, 2 is away")
-    # 3 misses a record that was acknowledged, so it may not lead by itself.
+    # Node 3 misses an acknowledged record, so it must not become leader automatically.
     assert leader_and_isr(nodes, "risky")[0] == -1
     set_config(nodes, "risky", "unclean.leader.election.enable", "true")
     wait_until(lambda: leader_and_isr(nodes, "risky") == (3, [3]), "3 leads although it missed something")
@@ -112,7 +112,7 @@ def test_without_a_replica_in_sync_a_partition_waits_unless_an_unclean_election_
         assert read_some(follower, 1) == [b"only on 3"]
         with pytest.raises(LogTruncated) as raised:
             read_some(strict, 1)
-        assert (raised.value.partition, raised.value.position, raised.value.end) == (one, 2, (0, 1))
+        assert (raised.value.partition, raised.value.position, raised.value.end) == (place, 2, (0, 1))
     nodes.node(2).start()
     wait_until(lambda: leader_and_isr(nodes, "risky") == (2, [2, 3]), "2 has given up its record and leads again")
     assert read_all(nodes, "risky", 2) == [b"both", b"only on 3"]

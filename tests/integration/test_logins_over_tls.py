@@ -50,28 +50,28 @@ class Secured:
 
     def python_client(self, mechanism: str) -> dict[str, Any]:
         """The settings that aiokafka and kafka-python have in common."""
-        given = {
+        config = {
             "bootstrap_servers": self.node.address,
             "security_protocol": "SASL_SSL",
             "ssl_context": ssl.create_default_context(cafile=str(self.certificates.trusted)),
             "sasl_mechanism": mechanism,
         }
         if mechanism != "OAUTHBEARER":
-            given |= {"sasl_plain_username": "alice", "sasl_plain_password": PASSWORD}
-        return given
+            config |= {"sasl_plain_username": "alice", "sasl_plain_password": PASSWORD}
+        return config
 
     def own_client(self, mechanism: str, login: str = f'username="alice" password="{PASSWORD}"') -> ClientSettings:
-        given: dict[str, Any] = {
+        properties: dict[str, Any] = {
             "security.protocol": "SASL_SSL",
             "sasl.mechanism": mechanism,
             **self.certificates.client_properties(with_key=False),
         }
         if mechanism == "OAUTHBEARER":
-            given["sasl.login.callback.handler.class"] = self.provider.token
+            properties["sasl.login.callback.handler.class"] = self.provider.token
         else:
-            given["sasl.jaas.config"] = f"{PLAIN if mechanism == 'PLAIN' else SCRAM} required {login};"
+            properties["sasl.jaas.config"] = f"{PLAIN if mechanism == 'PLAIN' else SCRAM} required {login};"
         return settings_from_properties(
-            ClientSettings(bootstrap_servers=parse_bootstrap(self.node.address), api_timeout_ms=30_000), given
+            ClientSettings(bootstrap_servers=parse_bootstrap(self.node.address), api_timeout_ms=30_000), properties
         )
 
 
@@ -113,8 +113,8 @@ def test_aiokafka(secured: Secured, mechanism: str) -> None:
             return secured.provider.token()
 
     async def send() -> None:
-        more = {"sasl_oauth_token_provider": Tokens()} if mechanism == "OAUTHBEARER" else {}
-        async with aiokafka.AIOKafkaProducer(**secured.python_client(mechanism), **more) as producer:
+        token_provider = {"sasl_oauth_token_provider": Tokens()} if mechanism == "OAUTHBEARER" else {}
+        async with aiokafka.AIOKafkaProducer(**secured.python_client(mechanism), **token_provider) as producer:
             await producer.send_and_wait("orders", b"aiokafka")
 
     asyncio.run(send())
@@ -125,8 +125,8 @@ def test_kafka_python(secured: Secured, mechanism: str) -> None:
         def token(self) -> str:
             return secured.provider.token()
 
-    more = {"sasl_oauth_token_provider": Tokens()} if mechanism == "OAUTHBEARER" else {}
-    producer = KafkaProducer(**secured.python_client(mechanism), **more)
+    token_provider = {"sasl_oauth_token_provider": Tokens()} if mechanism == "OAUTHBEARER" else {}
+    producer = KafkaProducer(**secured.python_client(mechanism), **token_provider)
     producer.send("orders", b"kafka-python").get(30)
     producer.close()
 
@@ -141,7 +141,7 @@ def test_our_own_client(secured: Secured, mechanism: str) -> None:
 
 @pytest.mark.parametrize("scram", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_a_delegation_token(secured: Secured, scram: str) -> None:
-    """Made over one encrypted connection, used for another."""
+    """The token is created over an encrypted connection and used for another."""
 
     async def made_and_used() -> list[str]:
         async with AdminClient(secured.own_client("PLAIN")) as admin:

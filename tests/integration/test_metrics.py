@@ -67,9 +67,13 @@ def value(samples: Samples, name: str, **labels: str) -> float:
 
 
 def total(cluster: ottla.testing.Cluster, name: str) -> float:
-    """Over all nodes that run, and all labels."""
+    """The sum over all running nodes and all labels."""
     return sum(
-        number for node in cluster.nodes if node.running for (each, _), number in scrape(node).items() if each == name
+        number
+        for node in cluster.nodes
+        if node.running
+        for (sample_name, _), number in scrape(node).items()
+        if sample_name == name
     )
 
 
@@ -95,11 +99,11 @@ def test_a_scrape_tells_what_the_node_does(nodes: ottla.testing.Cluster) -> None
     produce(nodes, "busy", 100)
     assert total(nodes, "kafka_controller_kafkacontroller_activecontrollercount") == 1
     scraped = [scrape(node) for node in nodes.nodes]
-    broker_wide = [value(each, "kafka_server_brokertopicmetrics_messagesin_total") for each in scraped]
+    broker_wide = [value(samples, "kafka_server_brokertopicmetrics_messagesin_total") for samples in scraped]
     assert sum(broker_wide) >= 100
-    by_topic = [value(each, "kafka_server_brokertopicmetrics_messagesin_total", topic="busy") for each in scraped]
+    by_topic = [value(samples, "kafka_server_brokertopicmetrics_messagesin_total", topic="busy") for samples in scraped]
     assert sum(by_topic) == 100
-    assert all(each <= of_all for each, of_all in zip(by_topic, broker_wide, strict=True))
+    assert all(of_topic <= of_all for of_topic, of_all in zip(by_topic, broker_wide, strict=True))
     for samples, written in zip(scraped, by_topic, strict=True):
         assert (value(samples, "kafka_server_brokertopicmetrics_bytesin_total", topic="busy") > 0) == (written > 0)
         assert value(samples, "kafka_server_replicamanager_partitioncount") >= 3
@@ -109,12 +113,12 @@ def test_a_scrape_tells_what_the_node_does(nodes: ottla.testing.Cluster) -> None
         assert value(samples, "process_resident_memory_bytes") > 10_000_000
         assert value(samples, "ottla_event_loop_delay_seconds_count") >= 0
     ends = [
-        sum(value(each, "kafka_log_log_logendoffset", topic="busy", partition=str(n)) for n in range(3))
-        for each in scraped
+        sum(value(samples, "kafka_log_log_logendoffset", topic="busy", partition=str(n)) for n in range(3))
+        for samples in scraped
     ]
     assert max(ends) == 100
-    # What is read counts as often as it is read; replication counts apart.
-    bytes_in = sum(value(each, "kafka_server_brokertopicmetrics_bytesin_total", topic="busy") for each in scraped)
+    # Bytes out count every read of a record; replication has its own metric.
+    bytes_in = sum(value(samples, "kafka_server_brokertopicmetrics_bytesin_total", topic="busy") for samples in scraped)
 
     def bytes_out() -> float:
         key = ("kafka_server_brokertopicmetrics_bytesout_total", frozenset({("topic", "busy")}))
@@ -141,7 +145,7 @@ def test_partitions_and_their_leaders_are_counted(nodes: ottla.testing.Cluster) 
 def test_an_idempotent_producer_asks_for_its_id_once(nodes: ottla.testing.Cluster) -> None:
     create_topic(nodes.node(1), "numbered", partitions=3, replication_factor=3)
 
-    def asked() -> float:
+    def request_count() -> float:
         return sum(
             number
             for node in nodes.nodes
@@ -149,16 +153,16 @@ def test_an_idempotent_producer_asks_for_its_id_once(nodes: ottla.testing.Cluste
             if name == "kafka_network_requestmetrics_requests_total" and ("request", "InitProducerId") in labels
         )
 
-    before = asked()
+    before = request_count()
     producer = Producer({"bootstrap.servers": nodes.bootstrap, "enable.idempotence": True})
     for number in range(30):
         producer.produce("numbered", value=b"x", partition=number % 3)
         assert producer.flush(30) == 0
-    assert asked() - before == 1
+    assert request_count() - before == 1
 
 
 def test_an_answer_behind_a_parked_one_waits_in_the_response_queue(nodes: ottla.testing.Cluster) -> None:
-    """Produce requests overlap: with acks=1 the second has its answer at once, the first waits for a replica."""
+    """Produce requests overlap: the second, with acks=1, is done at once, while the first waits for a replica."""
     node, replica = nodes.node(1), nodes.node(2)
     create_topic(node, "replicated", assignments={0: [1, 2]})
 
@@ -181,7 +185,7 @@ def test_an_answer_behind_a_parked_one_waits_in_the_response_queue(nodes: ottla.
             client.receive()
         finally:
             os.kill(replica.pid, signal.SIGCONT)
-        # Most of the time that the first one waits: this side may be slow between the two requests.
+        # Most of the first request's wait: the test may be slow between the two requests.
         assert 200 < waited() - before < 60_000
 
 
@@ -209,8 +213,8 @@ def test_lag_of_a_group_is_told_wherever_it_is_coordinated(nodes: ottla.testing.
         return sum(
             number
             for node in nodes.nodes
-            for (each, labels), number in scrape(node).items()
-            if each == name and ("consumergroup", "late ones") in labels
+            for (sample_name, labels), number in scrape(node).items()
+            if sample_name == name and ("consumergroup", "late ones") in labels
         )
 
     wait_until(lambda: lag() == 57, "three of sixty records are committed")
@@ -231,13 +235,13 @@ def test_replicas_behind_and_rebalances_are_counted(nodes: ottla.testing.Cluster
     consumer.close()
     assert total(nodes, rebalances) > before
     # A leader shows how far each of its two followers is behind.
-    told = {
+    replica_ids = {
         dict(labels)["replica"]
         for node in nodes.nodes
         for (name, labels), _ in scrape(node).items()
         if name == "ottla_replica_max_lag"
     }
-    assert told == {"1", "2", "3"}
+    assert replica_ids == {"1", "2", "3"}
     wait_until(lambda: total(nodes, "ottla_replica_max_lag") == 0, "all have everything")
 
 
@@ -259,10 +263,10 @@ def test_the_request_log_and_levels_change_while_the_node_runs(nodes: ottla.test
     ask(node, MetadataRequest(topics=[]), 12)
     wait_until(lambda: "request=Metadata version=12" in node.output, "the request is in the log")
     assert change("kafka.request.logger", DELETE, None) == 0
-    said = node.output.count("request=Metadata version=12")
+    line_count = node.output.count("request=Metadata version=12")
     ask(node, MetadataRequest(topics=[]), 12)
     ask(node, MetadataRequest(topics=[]), 12)
-    assert node.output.count("request=Metadata version=12") <= said + 1
+    assert node.output.count("request=Metadata version=12") <= line_count + 1
     assert change("ottla.nothing", SET, "DEBUG") != 0
 
 
@@ -288,7 +292,7 @@ def test_a_dead_node_is_seen_and_forgotten_when_it_is_back(nodes: ottla.testing.
     wait_until(lambda: total(nodes, active) == 1, "one of the others is the controller")
     nodes.node(3).start()
     wait_until(lambda: total(nodes, under) == 0, "all are in sync again")
-    # The nodes learn it at different times: a leader from the controller's answer, the others from the metadata.
+    # The nodes learn of the change at different times: a leader from the controller's answer, others from the metadata.
     expanded = "kafka_server_replicamanager_isrexpands_total"
     wait_until(lambda: total(nodes, expanded) >= 3, "the leaders have let it in again")
     wait_until(lambda: len(partitions_of(nodes.node(1), "watched")[0].isr_nodes) == 3, "node 1 knows it")

@@ -33,11 +33,11 @@ def test_metrics_and_health_are_encrypted(tmp_path: Path) -> None:
         with urlopen(f"https://localhost:{port}/metrics", context=context, timeout=30) as answer:
             text = answer.read()
         assert b"ottla_tls_handshakes_failed_total" in text
-        found = re.search(rb'ottla_tls_certificate_expiry_timestamp_seconds\{listener="METRICS"\} ([0-9.e+]+)', text)
-        assert found is not None
-        assert float(found[1]) > time.time() + 800 * 86_400
+        expiry = re.search(rb'ottla_tls_certificate_expiry_timestamp_seconds\{listener="METRICS"\} ([0-9.e+]+)', text)
+        assert expiry is not None
+        assert float(expiry[1]) > time.time() + 800 * 86_400
         assert text.endswith(b"\n")
-        # Who speaks no TLS gets nothing.
+        # A client without TLS gets no answer.
         with pytest.raises((URLError, OSError)):
             urlopen(f"http://localhost:{port}/metrics", timeout=30).read()
         assert "has no effect" not in node.output

@@ -1,4 +1,4 @@
-"""`ottla migrate`: checks and steps. Here both softwares are Ottla; tests/faults changes real nodes of Apache Kafka."""
+"""`ottla migrate`: checks and steps. Here both brokers are Ottla; tests/faults migrates nodes of Apache Kafka."""
 
 from __future__ import annotations
 
@@ -15,17 +15,34 @@ from confluent_kafka.admin import AdminClient
 from ottla.host.free_ports import free_ports
 from ottla.testing.clusters import Cluster, Node, cluster, node_environment
 from ottla.wire.messages.describe_cluster import DescribeClusterRequest
+from ottla.wire.messages.metadata import MetadataRequest
 from tests.integration.cluster_calls import ask, wait_until
 from tests.integration.group_members import create_topic
+from tests.support.all_brokers import until_all_know
 
 COMMAND = [sys.executable, "-m", "ottla.cli.main", "migrate"]
 
 
 @pytest.fixture(scope="module")
-def three() -> Iterator[Cluster]:
-    with cluster(nodes=3) as running:
-        create_topic(running.bootstrap, 6, replicas=3)
-        yield running
+def running() -> Iterator[Cluster]:
+    with cluster(nodes=3) as three_nodes:
+        create_topic(three_nodes.bootstrap, 6, replicas=3)
+        yield three_nodes
+
+
+@pytest.fixture
+def three(running: Cluster) -> Cluster:
+    """The cluster with all replicas in sync: a node that another test has just started may still copy records."""
+    wait_until(lambda: all(map(is_well, running.nodes)), "every node knows that all replicas are in sync")
+    return running
+
+
+def is_well(node: Node) -> bool:
+    """True if the node knows three brokers and a topic, and all replicas are in sync."""
+    answer = ask(node, MetadataRequest(topics=None), 12)
+    partitions = [partition for topic in answer.topics for partition in topic.partitions]
+    in_sync = [set(partition.isr_nodes) == set(partition.replica_nodes) for partition in partitions]
+    return len(answer.brokers) == 3 and bool(in_sync) and all(in_sync)
 
 
 def ottla(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -52,11 +69,11 @@ def test_a_node_is_stopped_started_and_waited_for(three: Cluster) -> None:
     steps = ("--stop", f"kill {node.pid}", "--start", start_command(node), "--yes", "--wait", "60")
     assert "Nothing" in ottla("node", *common, *steps, "--dry-run").stderr
     assert node.running
-    said = ottla("node", *common, *steps).stdout
-    assert "Node 2 has stopped." in said
-    assert "Node 2 is back" in said
+    output = ottla("node", *common, *steps).stdout
+    assert "Node 2 has stopped." in output
+    assert "Node 2 is back" in output
     assert not node.running, "another process runs the node now"
-    # Back again, to the process that the test ends; the node may have been stopped by hand before.
+    # Back to a process that the fixture ends, after the other process is stopped by hand.
     subprocess.run(["pkill", "-f", f"node --config {file_of(node)}"], check=True)
     three.node(2).start()
 
@@ -115,6 +132,8 @@ def test_a_broker_joins_takes_replicas_and_leaves(three: Cluster, tmp_path: Path
         assert "Node 4 is in the cluster." in ottla(*join).stdout
         assert "Node 4 runs already." in ottla(*join).stdout
         topic = create_topic(f"127.0.0.1:{port}", 8, replicas=2)
+        # The brokers that answer below may not have replayed the topic yet.
+        until_all_know([f"127.0.0.1:{port}", *(node.address for node in three.nodes)])
         assert 4 in brokers_of(three, topic)
         assert "go to other brokers" in ottla(*leave, "--dry-run").stdout
         assert "Broker 4 has no replicas." in ottla(*leave).stdout
@@ -130,8 +149,8 @@ def test_a_broker_joins_takes_replicas_and_leaves(three: Cluster, tmp_path: Path
 
 
 def test_controllers_of_a_fixed_quorum_neither_join_nor_leave(three: Cluster, tmp_path: Path) -> None:
-    said = ottla("leave", "1", "-b", three.bootstrap, "--stop", "exit 7", "--yes", code=1).stdout
-    assert "fixed by controller.quorum.voters" in " ".join(said.split())
+    output = ottla("leave", "1", "-b", three.bootstrap, "--stop", "exit 7", "--yes", code=1).stdout
+    assert "fixed by controller.quorum.voters" in " ".join(output.split())
     file = tmp_path / "new.properties"
     content = (three.node(1).directory / "node.properties").read_text()
     file.write_text(content + f"\nnode.id=3\nlog.dirs={tmp_path}/data\nmetadata.log.dir={tmp_path}/data\n")
@@ -139,6 +158,6 @@ def test_controllers_of_a_fixed_quorum_neither_join_nor_leave(three: Cluster, tm
     assert "has a node 3 already" in result.stdout
 
 
-def brokers_of(where: Cluster, topic: str) -> set[int]:
-    partitions = AdminClient({"bootstrap.servers": where.bootstrap}).list_topics(topic, timeout=30).topics[topic]
-    return {replica for one in partitions.partitions.values() for replica in one.replicas}
+def brokers_of(nodes: Cluster, topic: str) -> set[int]:
+    partitions = AdminClient({"bootstrap.servers": nodes.bootstrap}).list_topics(topic, timeout=30).topics[topic]
+    return {replica for partition in partitions.partitions.values() for replica in partition.replicas}

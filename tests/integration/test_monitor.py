@@ -1,4 +1,4 @@
-"""`ottla monitor` on a cluster of three nodes: what it counts, what it notices, and how it judges groups."""
+"""`ottla monitor` on a cluster of three nodes: its counts, its findings, and its judgement of groups."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def client(cluster: ottla.testing.Cluster) -> ClientSettings:
 
 
 class Watched:
-    """A probe in the background of a test, which waits for what the probe sees."""
+    """A probe in the background of a test; `until` waits for an observation of the probe."""
 
     def __init__(self, cluster: ottla.testing.Cluster, **settings: Any) -> None:
         self.findings: list[Finding] = []
@@ -64,13 +64,13 @@ class Watched:
         self._stopped = True
         await self._running
 
-    async def until(self, seen: Callable[[], bool]) -> None:
+    async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(STEPS_SECONDS_MAX):
-            while not seen():
+            while not condition():
                 assert not self._running.done()
                 await asyncio.sleep(0.05)
 
-    def found(self, event: str) -> bool:
+    def has_finding(self, event: str) -> bool:
         return any(finding.event == event for finding in self.findings)
 
     @property
@@ -91,27 +91,27 @@ def test_every_broker_is_probed_and_the_last_line_has_the_figures(
 
 
 def test_an_outage_is_told_while_it_lasts_and_nothing_is_lost(cluster: ottla.testing.Cluster) -> None:
-    async def whole() -> Watched:
+    async def scenario() -> Watched:
         async with Watched(cluster, topic="outage", outage_after_seconds=0.5, interval_seconds=0.02) as watched:
             await watched.until(lambda: watched.produced > 20)
             victim = cluster.node(3)
             victim.kill()
-            await watched.until(lambda: watched.found("outage"))
+            await watched.until(lambda: watched.has_finding("outage"))
             # The probe continues through the outage, and sees its end.
-            await watched.until(lambda: watched.found("outage over") and not watched.probe.outages.ongoing)
+            await watched.until(lambda: watched.has_finding("outage over") and not watched.probe.outages.ongoing)
             await asyncio.to_thread(victim.start)
         return watched
 
-    watched = asyncio.run(whole())
-    made = report(watched.probe, watched.probe.began_at + 1)
-    assert made.is_clean
-    assert made.produced > 20
-    assert made.outages > 0
-    assert made.outage_seconds > 0
+    watched = asyncio.run(scenario())
+    summary = report(watched.probe, watched.probe.began_at + 1)
+    assert summary.is_clean
+    assert summary.produced > 20
+    assert summary.outages > 0
+    assert summary.outage_seconds > 0
 
 
 def test_a_record_that_is_written_twice_is_noticed(cluster: ottla.testing.Cluster) -> None:
-    async def whole() -> Watched:
+    async def scenario() -> Watched:
         async with Watched(cluster, topic="twice", interval_seconds=0.02) as watched:
             await watched.until(lambda: watched.produced > 3)
             async with Consumer(client(cluster), ConsumerSettings()) as consumer:
@@ -120,32 +120,34 @@ def test_a_record_that_is_written_twice_is_noticed(cluster: ottla.testing.Cluste
                 first = (await consumer.poll(20_000))[0]
             async with Producer(client(cluster)) as producer:
                 await producer.send_and_wait("twice", first.value, partition=0)
-            await watched.until(lambda: watched.found("duplicate"))
+            await watched.until(lambda: watched.has_finding("duplicate"))
         return watched
 
-    watched = asyncio.run(whole())
-    made = report(watched.probe, watched.probe.began_at + 1)
-    assert (made.lost, made.duplicated) == (0, 1)
-    assert not made.is_clean
+    watched = asyncio.run(scenario())
+    summary = report(watched.probe, watched.probe.began_at + 1)
+    assert (summary.lost, summary.duplicated) == (0, 1)
+    assert not summary.is_clean
     text = "".join(prometheus_text(watched.probe, 0.0))
-    assert f'ottla_monitor_records_duplicated_total{{partition="0",broker="{made.partitions[0].leader}"}} 1\n' in text
+    assert (
+        f'ottla_monitor_records_duplicated_total{{partition="0",broker="{summary.partitions[0].leader}"}} 1\n' in text
+    )
 
 
 def test_acknowledged_records_that_are_never_read_are_lost(cluster: ottla.testing.Cluster) -> None:
-    async def whole() -> Watched:
+    async def scenario() -> Watched:
         async with Watched(cluster, topic="vanish", interval_seconds=0.02, lost_after_seconds=0.2) as watched:
             await watched.until(lambda: watched.produced > 3)
-            # The reader drops what it reads from now on.
+            # From now on the reader drops the records that it reads.
             watched.probe._on_read = lambda *_: None  # type: ignore[method-assign]
-            await watched.until(lambda: watched.found("lost"))
+            await watched.until(lambda: watched.has_finding("lost"))
         return watched
 
-    watched = asyncio.run(whole())
+    watched = asyncio.run(scenario())
     assert report(watched.probe, watched.probe.began_at + 1).lost > 0
 
 
 def test_groups_are_judged_by_their_movement(cluster: ottla.testing.Cluster) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         topic = TopicPartition("judged", 0)
         async with (
             AdminClient(client(cluster)) as admin,
@@ -157,16 +159,16 @@ def test_groups_are_judged_by_their_movement(cluster: ottla.testing.Cluster) -> 
             watch = GroupWatch(admin, pattern="^judged$", clock=lambda: 61.0)
             await consumer.assign([topic])
             await consumer.commit({topic: 2})
-            seen = [(await watch.look())[0] for _ in range(4)]
-            assert [row.status for row in seen] == [Status.OK, Status.OK, Status.STOPPED, Status.STOPPED]
-            assert (seen[-1].lag, seen[-1].lag_seconds) == (3, 60.0)
+            rows = [(await watch.look())[0] for _ in range(4)]
+            assert [row.status for row in rows] == [Status.OK, Status.OK, Status.STOPPED, Status.STOPPED]
+            assert (rows[-1].lag, rows[-1].lag_seconds) == (3, 60.0)
             await consumer.commit({topic: 5})
             (caught_up,) = await watch.look()
             assert (caught_up.status, caught_up.lag, caught_up.lag_seconds) == (Status.OK, 0, 0.0)
             text = "".join(groups_text([caught_up]))
             assert 'ottla_monitor_group_lag_records{group="judged",topic="judged",partition="0"} 0\n' in text
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 def test_metrics_are_served_and_a_signal_ends_the_run_in_order(cluster: ottla.testing.Cluster) -> None:

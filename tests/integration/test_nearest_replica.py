@@ -46,22 +46,22 @@ def test_librdkafka_reads_from_the_follower_of_its_rack(nodes: ottla.testing.Clu
     )
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        found: list[bytes] = []
+        values: list[bytes] = []
         for number in range(1_000):
             producer.produce(topic, str(number))
         assert producer.flush(60) == 0
 
-        def goes_on() -> bool:
-            found.extend(message.value() or b"" for message in records_of(consumer.consume(1_000, timeout=0.05)))
-            return len(found) >= 1_000 and read_from[-1:] == [int(rack[-1])]
+        def read_on() -> bool:
+            values.extend(message.value() or b"" for message in records_of(consumer.consume(1_000, timeout=0.05)))
+            return len(values) >= 1_000 and read_from[-1:] == [int(rack[-1])]
 
-        wait_until(goes_on, f"everything is read, from {rack}")
-        # What is written now comes from there as well.
+        wait_until(read_on, f"everything is read, from {rack}")
+        # New records come from the follower, too.
         for number in range(1_000, 1_100):
             producer.produce(topic, str(number))
             producer.flush(60)
-        wait_until(lambda: goes_on() and len(found) >= 1_100, "the rest is read")
-        assert found == [str(number).encode() for number in range(1_100)]
+        wait_until(lambda: read_on() and len(values) >= 1_100, "the rest is read")
+        assert values == [str(number).encode() for number in range(1_100)]
         assert read_from[-1] == int(rack[-1])
     finally:
         consumer.close()

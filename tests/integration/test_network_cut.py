@@ -1,4 +1,4 @@
-"""The network between nodes is cut, and clients still reach all of them: who was cut off may not acknowledge."""
+"""The network between nodes is cut while clients reach all nodes: a node that is cut off must not acknowledge."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def create(nodes: NetworkCluster, topic: str, *replicas: list[int]) -> None:
 
 def test_a_leader_that_is_cut_off_is_replaced_and_comes_back(nodes: NetworkCluster) -> None:
     topic = "cut-off"
-    # A client that has something to do with the others, too: who is cut off does not know that it leads no more, and a
-    # client that asks no other node never learns of it.
+    # The client also writes to the other nodes: a leader that is cut off does not know that it was replaced, and a
+    # client that only talks to this leader never learns of it.
     create(nodes, topic, [2, 3, 1], [3, 1, 2], [1, 2, 3])
     with NativeWriter(nodes.bootstrap, topic, 3) as writer:
         writer.wait_for(200, partition=0)
@@ -46,7 +46,7 @@ def test_a_leader_that_is_cut_off_is_replaced_and_comes_back(nodes: NetworkClust
 
 
 def test_followers_that_cannot_reach_their_leader_leave_and_come_back(nodes: NetworkCluster) -> None:
-    """The controller sees all of them alive: it is the leader who notices."""
+    """The controller sees all brokers alive, so the leader must notice the lost followers."""
     topic = "apart"
     create(nodes, topic, [2, 1, 3])
     with NativeWriter(nodes.bootstrap, topic, 1) as writer:

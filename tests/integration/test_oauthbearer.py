@@ -1,4 +1,4 @@
-"""Logins with OAUTHBEARER: clients that others wrote and our own, against signed tokens of an identity provider."""
+"""Logins with OAUTHBEARER: third-party clients and our own, with signed tokens of an identity provider."""
 
 from __future__ import annotations
 
@@ -129,13 +129,13 @@ def test_our_client_gets_tokens_from_a_function(node: SaslNode, provider: Identi
     async def token() -> str:
         return provider.token("mallory")
 
-    # Another user may see nothing.
+    # Another user has no rights.
     assert topics(client_settings(node, OAuthLogin(from_callable(token)))) == []
 
 
-def properties(node: SaslNode, **more: str) -> ClientSettings:
-    given = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER", **more}
-    return settings_from_properties(ClientSettings(bootstrap_servers=parse_bootstrap(node.address)), given)
+def properties(node: SaslNode, **overrides: str) -> ClientSettings:
+    config = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER", **overrides}
+    return settings_from_properties(ClientSettings(bootstrap_servers=parse_bootstrap(node.address)), config)
 
 
 def test_our_client_gets_tokens_from_the_endpoint(
@@ -163,16 +163,16 @@ def test_our_client_reads_tokens_from_a_file(
 def test_our_client_logs_in_again_with_a_new_token_before_the_old_one_expires(
     node: SaslNode, provider: IdentityProvider
 ) -> None:
-    given: list[float] = []
+    token_times: list[float] = []
 
     def token() -> str:
-        given.append(time.monotonic())
+        token_times.append(time.monotonic())
         return provider.token(exp=time.time() + 1.5)
 
     async def work() -> None:
         async with AdminClient(client_settings(node, OAuthLogin(from_callable(token)))) as admin:
             connection = await admin.connections.any_connection()
-            while len(given) < 3:
+            while len(token_times) < 3:
                 assert "orders" in await admin.topics.names()
                 await asyncio.sleep(0.02)
             assert not connection.closed
@@ -214,7 +214,7 @@ def test_a_new_key_of_the_provider_is_fetched_when_a_token_names_it(node: SaslNo
     fetched = provider.asked.count("/keys")
     assert log_in(node, provider.token()).error_code == ErrorCode.NONE
     assert provider.asked.count("/keys") == fetched + 1
-    # Strangers cannot make the node ask again and again.
+    # Tokens with unknown keys do not make the node fetch the keys again and again.
     for number in range(5):
         answer = log_in(node, provider.token(headers={"kid": f"unknown-{number}"}))
         assert answer.error_message == "The token is signed with a key that is not known."

@@ -1,6 +1,6 @@
-"""A produce request of the usual shape is answered as any other: see `ottla.broker.apis.produce.shortcut`.
+"""The shortcut for Produce answers as the handler does: see `ottla.broker.apis.produce.shortcut`.
 
-The same request with an unknown tagged field is left to the handler.
+The same request with an unknown tagged field goes to the handler.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def frame_of(
     acks: int = 1,
     transactional_id: str | None = None,
 ) -> bytes:
-    """The request without its size."""
+    """The encoded request without its size."""
     data = TopicProduceData(
         name=topic if version < 13 else "",
         partition_data=[PartitionProduceData(index=index, records=memoryview(records)) for index, records in batches],
@@ -67,14 +67,14 @@ def answer_to(client: RawClient, frame: bytes) -> bytes:
 def both_answers(
     client: RawClient, batches: list[tuple[int, Any]], *, version: int, acks: int = 1, label: str = "q"
 ) -> list[bytes]:
-    """The answers of the shortcut and of the handler, two for a topic of its own each."""
+    """The answers of the shortcut and of the handler: two per path, with a separate topic for each path."""
     answers = []
     for tags in (NO_TAGS, A_TAG):
         topic = create_topic(client, partitions=3, name=f"{label}-{version}-{acks}-{len(tags)}-{len(batches)}")
         frame = frame_of(client, topic, batches, version=version, acks=acks)
         assert frame.endswith(NO_TAGS)
         received = [answer_to(client, frame[:-1] + tags) for _ in range(2)]
-        # The topic is the one thing that differs, and has the same length in both.
+        # Only the topic differs, and both topics have the same length.
         answers.append(b"".join(received).replace(topic.encode(), b"topic"))
         if version >= 13:
             start = frame.index(b"\x02", 20) + 1
@@ -105,7 +105,7 @@ def test_a_batch_that_is_refused_is_answered_beside_those_that_are_not(client: R
     assert quick == usual
     topic = f"q-{version}-1-1-3"
     partitions = client.call(fetch_request(topic, {0: 0, 1: 0, 2: 0}), 12).responses[0].partitions
-    # Each batch once for each time it was sent: those before and behind the refused one are not written twice.
+    # Every batch is stored once per send: the batches before and behind the refused batch are not written twice.
     assert [values(partition.records) for partition in partitions] == [["a", "a"], [], ["b", "b"]]
 
 
@@ -136,7 +136,7 @@ def of_transaction(producer_id: int, sequence: int) -> bytearray:
 
 
 def await_markers(client: RawClient, topic: str) -> None:
-    """A transaction that is ended is open in its partitions until their markers have come."""
+    """Waits for the markers of a transaction, which stays open in its partitions until they are written."""
     while True:
         partitions = client.call(fetch_request(topic, {0: 0, 1: 0}), 12).responses[0].partitions
         if all(partition.last_stable_offset == partition.high_watermark for partition in partitions):
@@ -146,7 +146,7 @@ def await_markers(client: RawClient, topic: str) -> None:
 @pytest.mark.parametrize("version", [11, 12, 13])
 @pytest.mark.parametrize("ends_between", [False, True])
 def test_batches_of_a_transaction(client: RawClient, version: int, ends_between: bool) -> None:
-    """The first one asks the coordinator, which is the usual way's business; so does one that comes after the end."""
+    """The first batch, and a batch after the end, need the coordinator, so they take the usual path."""
     answers: list[list[tuple[int, int, int]]] = []
     for tags in (NO_TAGS, A_TAG):
         name = f"t-{version}-{ends_between}-{len(tags)}"
@@ -170,7 +170,7 @@ def test_batches_of_a_transaction(client: RawClient, version: int, ends_between:
     quick, usual = answers
     assert quick == usual
     written = [offset for index, _, offset in quick if index == 1]
-    # A client of version 11 adds its partitions itself. No client has done so here.
+    # In version 11 a client adds its partitions itself, which this client has not done.
     assert written == ([-1] * 4 if version == 11 else [0, 1, -1, -1] if ends_between else [0, 1, 2, 3])
 
 
@@ -188,7 +188,7 @@ def test_batches_of_two_producers_transactions(client: RawClient) -> None:
     answer, _ = decode(ProduceResponse, memoryview(quick), 12, 5)
     codes = [response.error_code for response in answer.responses[0].partition_responses]
     assert codes == [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2
-    # And so are batches of a transaction in a request that has none.
+    # The same holds for batches of a transaction in a request without a transactional id.
     frame = frame_of(client, topic, batches[:1], version=12)
     quick, usual = (answer_to(client, frame[:-1] + tags) for tags in (NO_TAGS, A_TAG))
     assert quick == usual

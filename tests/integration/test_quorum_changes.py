@@ -1,4 +1,4 @@
-"""Controllers apart from brokers, formatted as people do it, in a quorum that changes while it runs (KIP-853)."""
+"""Controllers separate from brokers, formatted as users do it, in a quorum that changes while it runs (KIP-853)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BROKERS = (7, 8)
 
 
 class Quorum:
-    """Three controllers, two brokers, and a file and a directory for each."""
+    """Three controllers and two brokers, with a file and a directory per node."""
 
     def __init__(self, processes: Processes) -> None:
         self.processes = processes
@@ -39,7 +39,7 @@ class Quorum:
     def bootstrap(self) -> str:
         return ",".join(f"{HOST}:{self.ports[controller]}" for controller in CONTROLLERS)
 
-    def properties(self, node_id: int, **more: str) -> dict[str, str]:
+    def properties(self, node_id: int, **overrides: str) -> dict[str, str]:
         listener = "PLAINTEXT://127.0.0.1:0"
         if node_id in self.ports:
             listener = f"CONTROLLER://{HOST}:{self.ports[node_id]}"
@@ -48,15 +48,15 @@ class Quorum:
             "node_id": str(node_id),
             "listeners": listener,
             "controller_quorum_bootstrap_servers": self.bootstrap,
-            **more,
+            **overrides,
         }
 
     def format(self, node_id: int, *flags: str) -> None:
         path = self.processes.write(str(node_id), **self.properties(node_id))
         assert storage(["format", "-t", self.cluster_id, "-c", str(path), *flags], standalone_mode=False) == 0
 
-    def start(self, node_id: int, **more: str) -> None:
-        self.running[node_id] = self.processes.start(str(node_id), **self.properties(node_id, **more))
+    def start(self, node_id: int, **overrides: str) -> None:
+        self.running[node_id] = self.processes.start(str(node_id), **self.properties(node_id, **overrides))
 
     def kill(self, node_id: int) -> None:
         process = self.running.pop(node_id)
@@ -80,7 +80,7 @@ class Quorum:
 
     @property
     def voters(self) -> dict[int, Any]:
-        """Node id -> how far it is."""
+        """Replica states of the voters by node id."""
         return {
             current_voter.replica_id: current_voter
             for current_voter in self.describe().topics[0].partitions[0].current_voters
@@ -103,8 +103,8 @@ def quorum(tmp_path: Path) -> Iterator[Quorum]:
     made = Quorum(processes)
     directories = [str(Uuid.random(random.SystemRandom())) for _ in CONTROLLERS]
     voters = ",".join(
-        f"{each}@{HOST}:{made.ports[each]}:{directory}"
-        for each, directory in zip(CONTROLLERS, directories, strict=True)
+        f"{node_id}@{HOST}:{made.ports[node_id]}:{directory}"
+        for node_id, directory in zip(CONTROLLERS, directories, strict=True)
     )
     try:
         for node_id in CONTROLLERS:
@@ -142,7 +142,7 @@ def test_a_voter_that_moved_tells_where_it_is_now(quorum: Quorum) -> None:
     (quorum.ports[moving],) = free_ports(1)
     quorum.start(moving, controller_quorum_fetch_timeout_ms="500")
     wait_until(lambda: quorum.voter_ports.get(moving) == quorum.ports[moving], "the others know its new address")
-    # And they need it: without it there is no majority.
+    # The other voters need the new address: without the moved voter there is no majority.
     quorum.kill(quorum.leader_id)
     quorum.create("afterwards")
 
@@ -154,18 +154,18 @@ def test_a_controller_is_added_and_removed_with_the_command(quorum: Quorum, caps
     through_broker, through_controller = ["-b", quorum.address], ["--bootstrap-controller", quorum.bootstrap]
     assert run_command(["quorum", "add-controller", "-c", path, "--dry-run", *through_broker]) == 0
     assert set(quorum.voters) == {1, 2, 3}
-    # As Kafka's tool has it, with the address in front and the file under another name.
+    # Kafka's form of the command: the address comes first, and the file option has another name.
     wait_until(
         lambda: run_command(["quorum", *through_broker, "--command-config", path, "add-controller"]) == 0, "is in"
     )
     assert set(quorum.voters) == {1, 2, 3, 4}
     capsys.readouterr()
     assert run_command(["quorum", "describe", "--replication", "--json", *through_controller]) == 0
-    shown = {load["nodeId"]: load for load in json.loads(capsys.readouterr().out)}
-    assert {4, *CONTROLLERS} == {node_id for node_id, one in shown.items() if one["status"] != "observer"}
+    replicas = {replica["nodeId"]: replica for replica in json.loads(capsys.readouterr().out)}
+    assert {4, *CONTROLLERS} == {node_id for node_id, replica in replicas.items() if replica["status"] != "observer"}
     removing = ["quorum", "remove-controller", "--controller-id", "4", *through_controller]
     assert run_command(removing) == 1
     assert "--yes" in capsys.readouterr().err
-    assert run_command([*removing, "--controller-directory-id", shown[3]["directoryId"], "--yes"]) == 1
-    assert run_command([*removing, "--controller-directory-id", shown[4]["directoryId"], "--yes"]) == 0
+    assert run_command([*removing, "--controller-directory-id", replicas[3]["directoryId"], "--yes"]) == 1
+    assert run_command([*removing, "--controller-directory-id", replicas[4]["directoryId"], "--yes"]) == 0
     assert set(quorum.voters) == {1, 2, 3}

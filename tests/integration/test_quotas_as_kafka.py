@@ -1,4 +1,4 @@
-"""Quotas set, shown and felt, field by field and to the millisecond as with Apache Kafka 4.3."""
+"""Quotas: settings, descriptions and throttle times equal those of Apache Kafka 4.3, to the millisecond."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.data.make_quota_answers import ANSWERS
 from tests.support.as_kafka import Answers, KafkasAnswers, played_with_ottla
 from tests.support.quota_scenario import play
 
-# Where we differ on purpose, and why.
+# Intended differences from Apache Kafka, with their reasons.
 DIFFERENCES = {
     "fetch a batch that is too large": "a consumer that never gets it would stand still for ever",
     "a client without an id": "it has the default of client ids too: a quota that is evaded by saying nothing is none",

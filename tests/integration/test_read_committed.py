@@ -1,4 +1,4 @@
-"""What readers see of transactions, with librdkafka on both sides."""
+"""The view of readers on transactions, with librdkafka on both sides."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture
 def topic(cluster: Cluster, request: pytest.FixtureRequest) -> str:
     name = str(request.node.name)
-    # The client must outlive its answer.
+    # The client must stay alive until its answer has arrived.
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     for created in admin.create_topics([NewTopic(name, 2, 1)]).values():
         created.result(30)
@@ -33,13 +33,13 @@ def producer(cluster: Cluster, name: str | None = None) -> Producer:
     settings: dict[str, str | int] = {"bootstrap.servers": cluster.bootstrap, "linger.ms": 0}
     if name is None:
         return Producer(settings)
-    made = Producer({**settings, "transactional.id": name})
-    made.init_transactions(30)
-    return made
+    transactional = Producer({**settings, "transactional.id": name})
+    transactional.init_transactions(30)
+    return transactional
 
 
 def read(cluster: Cluster, topic: str, *, index: int, count: int, level: str = "read_committed") -> list[str]:
-    """So many values of a partition from its beginning, and none that comes soon after."""
+    """Reads `count` values of a partition from its beginning; no more may arrive soon after."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "none", "isolation.level": level})
     try:
         consumer.assign([TopicPartition(topic, index, 0)])

@@ -35,7 +35,7 @@ def reconcile(bootstrap: str, capsys: pytest.CaptureFixture[str], *words: str) -
 
 
 def write(bootstrap: str, topic: str, *interceptors: str) -> None:
-    """Records of a minute ago, so that their bucket is over."""
+    """Writes records with timestamps one minute ago, so that their time bucket is complete."""
     timestamp = int(time.time() * 1000) - 60_000
     config = {"bootstrap.servers": bootstrap, "interceptor.classes": ",".join(interceptors)}
     with BlockingProducer(config) as producer:
@@ -44,9 +44,9 @@ def write(bootstrap: str, topic: str, *interceptors: str) -> None:
 
 
 def copy(bootstrap: str, source: str, target: str, *, without: tuple[int, ...], twice: tuple[int, ...]) -> None:
-    """A pipeline that loses and repeats some records."""
+    """Copies a topic as a pipeline that loses and repeats some records."""
 
-    async def whole() -> None:
+    async def scenario() -> None:
         settings = ClientSettings(bootstrap_servers=parse_bootstrap(bootstrap))
         async with Consumer(settings, ConsumerSettings()) as consumer, Producer(settings) as producer:
             await consumer.assign(await consumer.partitions(source))
@@ -59,16 +59,16 @@ def copy(bootstrap: str, source: str, target: str, *, without: tuple[int, ...], 
                     for _ in range(0 if number in without else 2 if number in twice else 1):
                         await producer.send(target, record.value, headers=record.headers, timestamp_ms=record.timestamp)
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 def test_counts_of_producers_and_logs(bootstrap: str, capsys: pytest.CaptureFixture[str]) -> None:
     write(bootstrap, "plain", COUNTS)
     copy(bootstrap, "plain", "plain-copy", without=(3, 4), twice=())
     stages = ("-s", "log=plain", "-s", "copy=plain-copy")
-    code, found = reconcile(bootstrap, capsys, *stages, "--produced")
+    code, report = reconcile(bootstrap, capsys, *stages, "--produced")
     assert code == 1
-    assert [(row["stage"], row["records"], row["missing"]) for row in found["stages"]] == [
+    assert [(row["stage"], row["records"], row["missing"]) for row in report["stages"]] == [
         ("produced", RECORDS, 0),
         ("log", RECORDS, 0),
         ("copy", RECORDS - 2, 2),
@@ -79,17 +79,17 @@ def test_counts_of_producers_and_logs(bootstrap: str, capsys: pytest.CaptureFixt
 def test_stamps_say_which_records(
     bootstrap: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # A stamp has the time of the send: it is set back, so that its bucket is over.
+    # A stamp has the time of the send: the clock is set back, so that the stamp's bucket is complete.
     past = time.time_ns() - 60 * 10**9
     monkeypatch.setattr("ottla.monitor.reconcile.stamps.time.time_ns", lambda: past)
     write(bootstrap, "stamped", STAMPS)
     monkeypatch.undo()
     copy(bootstrap, "stamped", "stamped-copy", without=(3, 4), twice=(7, 8))
-    code, found = reconcile(bootstrap, capsys, "-s", "log=stamped", "-s", "copy=stamped-copy")
+    code, report = reconcile(bootstrap, capsys, "-s", "log=stamped", "-s", "copy=stamped-copy")
     assert code == 1
-    log, copied = found["stages"]
+    log, copied = report["stages"]
     assert (log["records"], log["missing"], log["doubled"]) == (RECORDS, 0, 0)
-    # The counts agree, and the records do not.
+    # The counts agree, but the records differ.
     assert (copied["records"], copied["missing"], copied["doubled"]) == (RECORDS, 2, 2)
     assert [text.split(":")[1] for text in copied["named"]] == ["3-4"]
 

@@ -1,6 +1,6 @@
-"""What is not our protocol ends its connection, with one line in the log that says who sent what, and why it ended.
+"""Frames that are not Kafka's protocol end the connection, with one log line: the sender, the frame and the reason.
 
-A node logs at most five such lines per second, so every test has its own node and causes no more.
+A node logs at most five of these lines per second, so every test has its own node and causes at most five.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NOT_OURS = {
         "a request of API key 9999, which this listener does not serve",
     ),
     "an API of other listeners": (
-        # Vote, which only controllers are asked.
+        # Vote, which only controllers serve.
         framed(struct.pack(">hhih", 52, 0, 7, -1)),
         "a request of API key 52, which this listener does not serve",
     ),
@@ -92,12 +92,12 @@ BROKEN_HEADERS = {
 
 
 def refused(bootstrap: str, data: bytes) -> str:
-    """Sends and waits until the node has hung up without an answer; the address it was sent from."""
+    """Sends, waits until the node has closed the connection without an answer, and returns the client's address."""
     host, _, port = bootstrap.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=60) as connected:
         address = "{}:{}".format(*connected.getsockname())
         connected.sendall(data)
-        # Reset, where it hung up before all was read.
+        # The connection is reset if the node closed it before it had read everything.
         with contextlib.suppress(ConnectionResetError):
             assert connected.recv(1) == b"", "it was answered"
     return address
@@ -122,7 +122,7 @@ def test_a_refused_frame_costs_its_connection_and_one_line(cases: dict[str, tupl
             connection, why = re.fullmatch(r"closed the connection (\S+): (.+)", message).groups()  # type: ignore[union-attr]
             assert connection.startswith(f"{cluster.bootstrap}-{address}-")
             assert why.startswith(sentence)
-            # Where the message itself says what it misses, it does.
+            # A sentence that ends with a colon is followed by the decoder's own message.
             assert sentence.endswith(": ") == (why != sentence)
 
 

@@ -144,8 +144,8 @@ def test_protobuf_serializers(client: SchemaRegistryClient, order_classes: dict[
     write = ProtobufSerializer(type(message), client, settings)
     read = ProtobufDeserializer(type(message), settings, schema_registry_client=client)
     assert read(write(message, context), context) == message
-    with SchemaRegistryClient({"url": client._rest_client.base_urls[0]}) as another:
-        read = ProtobufDeserializer(type(message), settings, schema_registry_client=another)
+    with SchemaRegistryClient({"url": client._rest_client.base_urls[0]}) as other_client:
+        read = ProtobufDeserializer(type(message), settings, schema_registry_client=other_client)
         assert read(write(message, context), context) == message
 
 
@@ -193,9 +193,9 @@ def test_a_pipeline_with_an_evolving_schema(
     consumer = Consumer(settings)
     consumer.subscribe([subject])
     read = AvroDeserializer(client, WITH_AGE)
-    found = [read(message.value(), context) for _ in range(2) if (message := consumer.poll(60)) is not None]
+    people = [read(message.value(), context) for _ in range(2) if (message := consumer.poll(60)) is not None]
     consumer.close()
-    assert found == [{"name": "Ada", "age": None}, {"name": "Bob", "age": 7}]
+    assert people == [{"name": "Ada", "age": None}, {"name": "Bob", "age": 7}]
 
 
 def test_metadata_of_the_registry(registry: RegistryProcess) -> None:
@@ -286,7 +286,7 @@ def test_verbose_compatibility(registry: RegistryProcess, subject: str) -> None:
 def test_a_restarted_registry_and_a_second_one_have_the_same_schemas(
     shared_cluster: ottla.testing.Cluster, registry: RegistryProcess, subject: str
 ) -> None:
-    """The second instance forwards what it may not decide, and answers its clients with what they wrote."""
+    """The second instance forwards writes to the writer, and then answers its clients with the written schemas."""
     first = registry.register(subject, PERSON)
     with registry_process(shared_cluster.bootstrap) as second:
         assert second.get(f"/schemas/ids/{first}")["schema"] == PERSON
@@ -324,8 +324,8 @@ def test_keys_of_encrypted_fields(registry: RegistryProcess, subject: str) -> No
         assert client.get_kek(subject).kms_key_id == kek.kms_key_id == "some-key"
         dek = client.register_dek(subject, "orders-value", "bWF0ZXJpYWw=", algorithm=DekAlgorithm.AES256_GCM)
         assert dek.encrypted_key_material == "bWF0ZXJpYWw="
-        found = client.get_dek(subject, "orders-value", algorithm=DekAlgorithm.AES256_GCM, version=-1)
-        assert (found.version, found.encrypted_key_material) == (1, "bWF0ZXJpYWw=")
+        stored_dek = client.get_dek(subject, "orders-value", algorithm=DekAlgorithm.AES256_GCM, version=-1)
+        assert (stored_dek.version, stored_dek.encrypted_key_material) == (1, "bWF0ZXJpYWw=")
     path = f"/dek-registry/v1/keks/{subject}"
     assert registry.get(f"{path}/deks") == ["orders-value"]
     assert registry.get(f"{path}/deks/orders-value/versions") == [1]

@@ -1,4 +1,4 @@
-"""Rights for single subjects, with the registry client of confluent-kafka: who may do what, and what is told."""
+"""Rights for single subjects, with confluent-kafka's registry client: allowed requests, refusals and the audit."""
 
 from __future__ import annotations
 
@@ -67,11 +67,22 @@ def login(registry: RegistryProcess, user: str) -> Iterator[SchemaRegistryClient
         yield client
 
 
-def denied(question: Callable[[], Any], said: str) -> None:
+@contextmanager
+def new_subject(registry: RegistryProcess, subject: str) -> Iterator[str]:
+    """A subject that is deleted at the end, because another test compares the list of all subjects."""
+    try:
+        yield subject
+    finally:
+        with login(registry, "root:r") as root:
+            if subject in root.get_subjects():
+                root.delete_subject(subject)
+
+
+def denied(question: Callable[[], Any], message: str) -> None:
     with pytest.raises(SchemaRegistryError) as caught:
         question()
     assert (caught.value.http_status_code, caught.value.error_code) == (403, 40301)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_without_credentials_there_is_no_answer(registry: RegistryProcess) -> None:
@@ -89,22 +100,27 @@ def test_lists_show_what_may_be_read(registry: RegistryProcess) -> None:
         assert ada.get_contexts() == [".", ".lab"]
         assert bob.get_contexts() == ["."]
         number = root.get_latest_version("a-one").schema_id or 0
-        assert {each.subject for each in bob.get_schema_versions(number)} == {"a-one"}
+        assert {version.subject for version in bob.get_schema_versions(number)} == {"a-one"}
 
 
 def test_reading_writing_and_deleting(registry: RegistryProcess) -> None:
-    with login(registry, "ada:a") as ada, login(registry, "bob:b") as bob:
+    with (
+        login(registry, "ada:a") as ada,
+        login(registry, "bob:b") as bob,
+        new_subject(registry, "a-new") as created_subject,
+        new_subject(registry, ":.lab:y") as own,
+    ):
         assert bob.get_latest_version("a-one").version == 1
         denied(lambda: bob.get_latest_version("a-two"), "User is denied operation Read on Subject: a-two")
         denied(lambda: bob.register_schema("a-one", TEXT), "User is denied operation Write on Subject: a-one")
-        assert ada.register_schema("a-new", TEXT) > 0
-        denied(lambda: ada.delete_subject("a-new"), "User is denied operation Delete on Subject: a-new")
+        assert ada.register_schema(created_subject, TEXT) > 0
+        denied(lambda: ada.delete_subject(created_subject), "User is denied operation Delete on Subject: a-new")
         denied(lambda: ada.register_schema("b-one", TEXT), "Write on Subject: b-one")
         denied(lambda: ada.lookup_schema("b-one", TEXT), "Read on Subject: b-one")
         denied(lambda: ada.test_compatibility("b-one", TEXT), "Read on Subject: b-one")
-        # A context of one's own.
-        assert ada.register_schema(":.lab:y", TEXT) > 0
-        assert ada.delete_subject(":.lab:y") == [1]
+        # ada has all rights in this context.
+        assert ada.register_schema(own, TEXT) > 0
+        assert ada.delete_subject(own) == [1]
 
 
 def test_settings(registry: RegistryProcess) -> None:
@@ -120,7 +136,7 @@ def test_settings(registry: RegistryProcess) -> None:
             lambda: ada.set_config("a-one", ServerConfig(compatibility=ConfigCompatibilityLevel.NONE)),
             "WriteCompatibility on Subject: a-one",
         )
-        # Rights for all subjects are no rights for the settings above all contexts.
+        # Rights for all subjects do not include the settings above all contexts.
         with login(registry, "eve:e") as eve:
             denied(
                 lambda: eve.set_config(":.__GLOBAL:", ServerConfig(compatibility=ConfigCompatibilityLevel.NONE)),
@@ -185,7 +201,7 @@ def test_contexts_without_a_readable_subject_are_not_told(registry: RegistryProc
     places = {}
     for user in ("bob:b", "ada:a"):
         client = registry_client({"schema.registry.url": registry.url, "basic.auth.user.info": user})
-        places[user] = [each["context"] for each in client.call("GET", f"/schemas/guids/{guid}/ids")]
+        places[user] = [context_id["context"] for context_id in client.call("GET", f"/schemas/guids/{guid}/ids")]
         client.close()
     assert places == {"bob:b": ["."], "ada:a": [".", ".lab"]}
 
@@ -204,19 +220,19 @@ def test_keys(registry: RegistryProcess) -> None:
 
 
 def test_changes_and_refusals_are_in_the_audit(registry: RegistryProcess, files: Path) -> None:
-    with login(registry, "ada:a") as ada:
-        ada.register_schema("a-audited", TEXT)
+    with login(registry, "ada:a") as ada, new_subject(registry, "a-audited") as subject:
+        ada.register_schema(subject, TEXT)
         denied(lambda: ada.get_latest_version("b-one"), "b-one")
     wanted = {
         ("User:ada", "POST", "/subjects/a-audited/versions?normalize=False", 200),
         ("User:ada", "GET", "/subjects/b-one/versions/latest", 403),
     }
-    found: set[Any] = set()
+    logged: set[Any] = set()
     deadline = time.monotonic() + 60
-    while not wanted <= found and time.monotonic() < deadline:
+    while not wanted <= logged and time.monotonic() < deadline:
         entries = [json.loads(line) for line in (files / "audit").read_text().splitlines()]
-        found = {(each["principal"], each["method"], each["path"], each["status"]) for each in entries}
-    assert wanted <= found
+        logged = {(entry["principal"], entry["method"], entry["path"], entry["status"]) for entry in entries}
+    assert wanted <= logged
 
 
 def test_rules_change_without_a_restart(shared_cluster: ottla.testing.Cluster, tmp_path: Path) -> None:
@@ -230,7 +246,7 @@ def test_rules_change_without_a_restart(shared_cluster: ottla.testing.Cluster, t
         while registry.ask("POST", "/subjects/s/versions", {"schema": '"int"'})[0] != 200:
             assert time.monotonic() < deadline
             time.sleep(0.1)
-        # Rules that cannot be read leave those before them in force.
+        # If the new rules cannot be read, the previous rules stay in force.
         (tmp_path / "acls").write_text("nonsense\n")
         assert registry.get("/subjects") == ["s"]
 
@@ -249,7 +265,7 @@ def test_bearer_tokens(shared_cluster: ottla.testing.Cluster, tmp_path: Path) ->
     topic = f"_schemas-{uuid.uuid4().hex[:8]}"
     own = ("--acls", str(tmp_path / "acls"), "--topic", topic, "--group", topic)
 
-    def asked(token: str) -> list[str]:
+    def subjects_seen(token: str) -> list[str]:
         config = {
             "url": process.url,
             "bearer.auth.credentials.source": "STATIC_TOKEN",
@@ -259,22 +275,22 @@ def test_bearer_tokens(shared_cluster: ottla.testing.Cluster, tmp_path: Path) ->
         }
         with SchemaRegistryClient(config) as client:
             client.register_schema("s", TEXT)
-            found: list[str] = client.get_subjects()
-            return found
+            subjects: list[str] = client.get_subjects()
+            return subjects
 
     with registry_process(shared_cluster.bootstrap, *options, *own) as process:
-        assert asked(provider.token("alice")) == ["s"]
-        denied(lambda: asked(provider.token("mallory")), "Write on Subject: s")
+        assert subjects_seen(provider.token("alice")) == ["s"]
+        denied(lambda: subjects_seen(provider.token("mallory")), "Write on Subject: s")
         for token in (provider.token("alice", exp=1), IdentityProvider().token("alice"), "nonsense"):
             with pytest.raises(SchemaRegistryError) as caught:
-                asked(token)
+                subjects_seen(token)
             assert caught.value.http_status_code == 401
 
 
 def test_names_of_certificates_also_through_another_instance(
     shared_cluster: ottla.testing.Cluster, tmp_path: Path
 ) -> None:
-    """The instance that forwards names the client; a client cannot name another one."""
+    """A forwarding instance names its client's principal; a client itself cannot claim another principal."""
     files = Certificates(tmp_path)
     (tmp_path / "acls").write_text("ALLOW User:alice ALL mine-*\nALLOW User:eve SUBJECT_READ none\n")
     files.write("eve", files.authority.for_client("eve"))
@@ -305,8 +321,8 @@ def test_names_of_certificates_also_through_another_instance(
                 client._headers |= {"X-Forward": "true", "X-Forward-Principal": "User:alice"} if name == "eve" else {}
                 try:
                     client.call("POST", f"/subjects/{subject}/versions", {"schema": '"string"'})
-                    found = 200
+                    answered = 200
                 except RegistryClientError as error:
-                    found = error.status
-                assert found == status, (number, name, subject)
+                    answered = error.status
+                assert answered == status, (number, name, subject)
                 client.close()

@@ -51,15 +51,17 @@ def test_associations(registry: RegistryProcess) -> None:
         client.register_schema(subject, Schema(PERSON, "AVRO"))
         client.register_schema("another", Schema(PERSON, "AVRO"))
         for _ in range(2):
-            made = client.create_association(associated(topic, subject))
-            assert made.associations is not None
-            assert [each.subject for each in made.associations] == [subject]
+            created = client.create_association(associated(topic, subject))
+            assert created.associations is not None
+            assert [association.subject for association in created.associations] == [subject]
         with pytest.raises(SchemaRegistryError) as caught:
             client.create_association(associated(topic, "another"))
         assert (caught.value.http_status_code, caught.value.error_code) == (409, 40903)
         for namespace in ("-", "lkc-1"):
-            found = client.get_associations_by_resource_name(topic, namespace, "topic", ["value"])
-            assert [(each.subject, each.association_type) for each in found] == [(subject, "value")]
+            associations = client.get_associations_by_resource_name(topic, namespace, "topic", ["value"])
+            assert [(association.subject, association.association_type) for association in associations] == [
+                (subject, "value")
+            ]
         assert client.get_associations_by_resource_name(topic, "lkc-2", "topic", ["value"]) == []
         assert client.get_associations_by_resource_name(topic, "-", "topic", ["key"]) == []
         assert registry.code("DELETE", f"/subjects/{subject}") == (409, 40904)
@@ -95,14 +97,14 @@ def test_serializers_write_under_the_associated_subject(registry: RegistryProces
         reader = AvroDeserializer(config=config)
         assert reader.deserialize(topic, data) == {"name": "Ada"}
         assert f"{topic}-value" not in theirs.get_subjects()
-        # Without an association, the fallback.
+        # Without an association the fallback strategy applies.
         ours.serialize(f"{topic}-2", {"name": "Ada"})
         assert f"{topic}-2-value" in theirs.get_subjects()
         strict = AvroSerializer(PERSON, config={**config, "subject.name.strategy.fallback.type": "NONE"})
         with pytest.raises(SerializationError, match="no subject is associated"):
             strict.serialize(f"{topic}-3", {"name": "Ada"})
-        for each in (ours, reader, strict):
-            each.close()
+        for serde in (ours, reader, strict):
+            serde.close()
     client = RegistryClient(registry.url)
     with pytest.raises(ValueError, match="is not one of TOPIC, RECORD"):
         AvroSerializer(PERSON, client=client, config={**config, "subject.name.strategy.fallback.type": "x"})

@@ -1,4 +1,4 @@
-"""Encrypted fields and their tags: what our serializers write, those of confluent-kafka read, and back."""
+"""Encrypted fields and their tags: our serializers and those of confluent-kafka read each other's data."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def topic() -> str:
 
 @pytest.fixture
 def their_rules() -> Iterator[RuleRegistry]:
-    """Rules of their own for a serializer: executors that encrypt keep the registry of their first one."""
+    """A separate rule registry for a serializer: encrypting executors keep the registry of their first serializer."""
     from confluent_kafka.schema_registry.rules.cel.cel_executor import CelExecutor
     from confluent_kafka.schema_registry.rules.encryption.encrypt_executor import (
         EncryptionExecutor,
@@ -94,12 +94,12 @@ def their_rules() -> Iterator[RuleRegistry]:
 
     kinds: list[Any] = [CelExecutor, FieldEncryptionExecutor, EncryptionExecutor]
     rules = their_registry()
-    made = [kind() for kind in kinds]
-    for each in made:
-        rules.register_executor(each)
+    executors = [kind() for kind in kinds]
+    for executor in executors:
+        rules.register_executor(executor)
     yield rules
-    for each in made:
-        each.close()
+    for executor in executors:
+        executor.close()
 
 
 @pytest.mark.parametrize("algorithm", ["AES256_GCM", "AES128_GCM", "AES256_SIV"])
@@ -257,12 +257,12 @@ def test_protobuf(
     their = their_protobuf.ProtobufSerializer(person_type, theirs, LATEST, SECRET, their_rules)
     copied = person_type()
     copied.CopyFrom(person)
-    for each in (data, their(copied, context(topic))):
-        assert each is not None
-        assert b"123-45" not in each
-        assert b"555" not in each
-        assert ProtobufDeserializer(person_type, client=client, config=SECRET).deserialize(topic, each) == person
-        dynamic: Any = ProtobufDeserializer(client=client, config=SECRET).deserialize(topic, each)
+    for payload in (data, their(copied, context(topic))):
+        assert payload is not None
+        assert b"123-45" not in payload
+        assert b"555" not in payload
+        assert ProtobufDeserializer(person_type, client=client, config=SECRET).deserialize(topic, payload) == person
+        dynamic: Any = ProtobufDeserializer(client=client, config=SECRET).deserialize(topic, payload)
         assert (dynamic.ssn, list(dynamic.phones)) == ("123-45", ["555", "556"])
         reader = their_protobuf.ProtobufDeserializer(person_type, {}, theirs, SECRET, their_rules)
-        assert reader(each, context(topic)).ssn == "123-45"
+        assert reader(payload, context(topic)).ssn == "123-45"

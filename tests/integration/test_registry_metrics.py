@@ -21,14 +21,14 @@ PERSON = '{"type":"record","name":"Person","namespace":"x","fields":[{"name":"na
 
 @pytest.fixture(scope="module")
 def pair(shared_cluster: ottla.testing.Cluster) -> Iterator[tuple[RegistryProcess, RegistryProcess]]:
-    """Two instances of a registry: the one that writes, and the one that forwards to it."""
+    """Two instances of a registry: the writer, and the instance that forwards to it."""
     name = uuid.uuid4().hex
     options = ("--group", f"group-{name}", "--topic", f"schemas-{name}")
     with (
         registry_process(shared_cluster.bootstrap, *options) as first,
         registry_process(shared_cluster.bootstrap, *options) as second,
     ):
-        writers = [one for one in (first, second) if value(scrape(one), "ottla_registry_is_writer") == 1]
+        writers = [instance for instance in (first, second) if value(scrape(instance), "ottla_registry_is_writer") == 1]
         assert len(writers) == 1
         yield writers[0], second if writers[0] is first else first
 
@@ -86,7 +86,7 @@ def test_schemas_are_counted(pair: tuple[RegistryProcess, RegistryProcess]) -> N
     writer.register("counted-a", '{"type":"number"}', schemaType="JSON")
     after = scrape(writer)
     assert [(value(after, name) or 0) - (value(before, name) or 0) for name in names] == [2, 3]
-    # Both subjects share the id of the text that they have in common.
+    # Both subjects share the schema id of their common text.
     assert value(after, "ottla_registry_schemas", type="JSON") == 2
     writer.ask("DELETE", "/subjects/counted-a")
     deleted = scrape(writer)
@@ -98,8 +98,8 @@ def test_the_writer_is_told_and_what_is_forwarded_to_it(pair: tuple[RegistryProc
     before = scrape(other)
     other.register("forwarded", PERSON)
     after = scrape(other)
-    told = [value(scrape(one), "ottla_registry_is_writer") for one in (writer, other)]
-    assert told == [1, 0]
+    is_writer = [value(scrape(instance), "ottla_registry_is_writer") for instance in (writer, other)]
+    assert is_writer == [1, 0]
     forwarded = "ottla_registry_forwarded_total"
     assert (value(before, forwarded), value(after, forwarded)) == (0, 1)
     assert value(scrape(writer), forwarded) == 0

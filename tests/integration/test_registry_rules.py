@@ -1,4 +1,4 @@
-"""Rules of data contracts, carried out by our serializers beside those of confluent-kafka."""
+"""Rules of data contracts in our serializers, compared with confluent-kafka's."""
 
 from __future__ import annotations
 
@@ -114,12 +114,12 @@ def test_transformations_as_confluents(
     registry: RegistryProcess, client: RegistryClient, theirs: SchemaRegistryClient, topic: str, rule: dict[str, Any]
 ) -> None:
     registered(registry, topic, AVRO, {"name": "changed", "kind": "TRANSFORM", "mode": "WRITE", **rule})
-    # JSONata does not know bytes.
+    # JSONata has no bytes.
     wanted: dict[str, Any] = ADA | {"photo": None}
-    given = copy.deepcopy(wanted)
-    ours = AvroSerializer(AVRO, client=client, config=LATEST).serialize(topic, given)
-    assert given == wanted, "the application's value is not changed"
-    assert ours == their_avro.AvroSerializer(theirs, json.dumps(AVRO), conf=LATEST)(given, context(topic))
+    record = copy.deepcopy(wanted)
+    ours = AvroSerializer(AVRO, client=client, config=LATEST).serialize(topic, record)
+    assert record == wanted, "the application's value is not changed"
+    assert ours == their_avro.AvroSerializer(theirs, json.dumps(AVRO), conf=LATEST)(record, context(topic))
     assert AvroDeserializer(client=client).deserialize(topic, ours) != wanted
 
 
@@ -134,7 +134,7 @@ def test_a_condition_about_fields(registry: RegistryProcess, client: RegistryCli
 def test_rules_of_a_registered_schema_are_carried_out(
     registry: RegistryProcess, client: RegistryClient, topic: str
 ) -> None:
-    """A version inherits the rules of the one before it, also when a serializer registers it."""
+    """A version inherits the rules of the previous version, also when a serializer registers it."""
     registered(registry, topic, AVRO, condition("message.age > 40"))
     with pytest.raises(SerializationError, match="the rule checked failed"):
         AvroSerializer(AVRO, client=client).serialize(topic, ADA)
@@ -176,8 +176,8 @@ def test_dead_letters_as_confluents(
         AvroSerializer(AVRO, client=client, config=config).serialize(topic, ADA, headers)
 
     class Producer:
-        def produce(self, topic: str, **rest: Any) -> None:
-            self.sent = {"topic": topic, **rest}
+        def produce(self, topic: str, **options: Any) -> None:
+            self.sent = {"topic": topic, **options}
 
         def poll(self, _: float) -> None: ...
 
@@ -197,7 +197,7 @@ def test_dead_letters_as_confluents(
     assert dict(letter.headers) | {"__rule.exception": b""} == dict(producer.sent["headers"]) | {
         "__rule.exception": b""
     }
-    # A record that comes back from the dead-letter topic passes the rule that sent it there.
+    # A record that is sent again from the dead-letter topic passes the rule that sent it there.
     secret = config | SECRET
     assert AvroSerializer(AVRO, client=client, config=secret).serialize(topic, ADA, letter.headers)
 
@@ -209,17 +209,17 @@ def test_dead_letters_without_a_sender_say_so(registry: RegistryProcess, client:
         AvroSerializer(AVRO, client=client, config=LATEST).serialize(topic, ADA)
 
 
-def migrated_schemas(registry: RegistryProcess, topic: str, one: str, two: str, kind: str) -> None:
+def migrated_schemas(registry: RegistryProcess, topic: str, first_schema: str, second_schema: str, kind: str) -> None:
     subject = f"{topic}-value"
     assert registry.ask("PUT", f"/config/{subject}", {"compatibilityGroup": "major"})[0] == 200
     up = {"name": "up", "kind": "TRANSFORM", "type": "JSONATA", "mode": "UPGRADE"}
     down = {"name": "down", "kind": "TRANSFORM", "type": "JSONATA", "mode": "DOWNGRADE"}
     up["expr"] = "$merge([$sift($, function($v, $k) {$k != 'full'}), {'name': full}])"
     down["expr"] = "$merge([$sift($, function($v, $k) {$k != 'name'}), {'full': name}])"
-    registry.register(subject, one, schemaType=kind, metadata={"properties": {"major": "1"}})
+    registry.register(subject, first_schema, schemaType=kind, metadata={"properties": {"major": "1"}})
     registry.register(
         subject,
-        two,
+        second_schema,
         schemaType=kind,
         metadata={"properties": {"major": "2"}},
         ruleSet={"migrationRules": [up, down]},
@@ -266,14 +266,16 @@ def test_migrations_between_major_versions(
     reader: Any,
     their_reader: Callable[[SchemaRegistryClient, dict[str, Any]], Any],
 ) -> None:
-    one, two = schema("full"), schema("name")
-    migrated_schemas(registry, topic, one, two, kind)
+    first_schema, second_schema = schema("full"), schema("name")
+    migrated_schemas(registry, topic, first_schema, second_schema, kind)
     for major, value, wanted in (
         ("1", {"full": "Ada", "age": 36}, {"name": "Ada", "age": 36}),
         ("2", {"name": "Bob", "age": 7}, {"full": "Bob", "age": 7}),
     ):
         config = {"auto.register.schemas": False, "use.latest.with.metadata": {"major": major}}
-        data = writer(one if major == "1" else two, client=client, config=config).serialize(topic, value)
+        data = writer(first_schema if major == "1" else second_schema, client=client, config=config).serialize(
+            topic, value
+        )
         other = {"use.latest.with.metadata": {"major": "2" if major == "1" else "1"}}
         assert reader(client=client, config=other).deserialize(topic, data) == wanted
         assert their_reader(theirs, other)(data, context(topic)) == wanted

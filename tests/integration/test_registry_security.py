@@ -1,4 +1,4 @@
-"""A registry with passwords and certificates: who is refused, and that instances reach each other."""
+"""A registry with passwords and certificates: refused clients, and requests between instances."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_passwords(shared_cluster: ottla.testing.Cluster, tmp_path: Path) -> Non
 
 
 def test_certificates_of_servers_and_clients(shared_cluster: ottla.testing.Cluster, tmp_path: Path) -> None:
-    """Both instances show their certificate to each other when one forwards to the other."""
+    """An instance that forwards and its peer show their certificates to each other."""
     files = Certificates(tmp_path)
     options = (
         "--tls-certificate",
@@ -66,7 +66,7 @@ def register(registry: RegistryProcess, config: dict[str, str], subject: str) ->
 
 
 def test_web_pages_of_other_addresses(shared_cluster: ottla.testing.Cluster, tmp_path: Path) -> None:
-    """What a browser asks before it sends a request with credentials, and what it looks for in the answer."""
+    """CORS: a browser's preflight request, and the headers of the answer that allow requests with credentials."""
     (tmp_path / "users").write_text("ada=a\n")
     topic = f"_schemas-{uuid.uuid4().hex[:8]}"
     options = ("--users", str(tmp_path / "users"), "--topic", topic, "--group", topic)
@@ -89,19 +89,19 @@ def test_web_pages_of_other_addresses(shared_cluster: ottla.testing.Cluster, tmp
 
     with registry_process(shared_cluster.bootstrap, *options, *origins) as registry:
         page = "https://console.example.org"
-        seen = {"Access-Control-Allow-Origin": page, "Access-Control-Allow-Credentials": "true"}
-        status, found = ask(registry, "OPTIONS", "/config", Origin=page, Access_Control_Request_Method="PUT")
+        allowing_headers = {"Access-Control-Allow-Origin": page, "Access-Control-Allow-Credentials": "true"}
+        status, answer_headers = ask(registry, "OPTIONS", "/config", Origin=page, Access_Control_Request_Method="PUT")
         assert status == 200
-        assert found == seen | {
+        assert answer_headers == allowing_headers | {
             "Allow": "DELETE,GET,HEAD,OPTIONS,PUT",
             "Access-Control-Allow-Methods": "GET,PUT",
             "Access-Control-Allow-Headers": "Authorization",
             "Access-Control-Max-Age": "1800",
         }
         ada = "Basic " + base64.b64encode(b"ada:a").decode()
-        assert ask(registry, "GET", "/subjects", Origin=page, Authorization=ada) == (200, seen)
-        # The page is to show the refusal.
-        assert ask(registry, "GET", "/subjects", Origin=page) == (401, seen)
+        assert ask(registry, "GET", "/subjects", Origin=page, Authorization=ada) == (200, allowing_headers)
+        # The page may read the refusal.
+        assert ask(registry, "GET", "/subjects", Origin=page) == (401, allowing_headers)
         evil = "https://example.org.evil"
         assert ask(registry, "GET", "/subjects", Origin=evil, Authorization=ada) == (200, {})
         allowed = {"Allow": "GET,HEAD,OPTIONS"}

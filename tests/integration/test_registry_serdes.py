@@ -1,4 +1,4 @@
-"""Our serializers with a registry, beside those of confluent-kafka: each reads what the other wrote."""
+"""Our serializers with a registry: they and confluent-kafka's serializers read each other's data."""
 
 from __future__ import annotations
 
@@ -85,12 +85,12 @@ def test_avro_in_both_directions(client: RegistryClient, theirs: SchemaRegistryC
 
 
 def test_avro_evolves(client: RegistryClient, topic: str) -> None:
-    old = AvroSerializer(PERSON, client=client).serialize(topic, {"name": "Ada"})
-    new = AvroSerializer(WITH_AGE, client=client).serialize(topic, {"name": "Bob", "age": 7})
-    assert AvroDeserializer(WITH_AGE, client=client).deserialize(topic, old) == {"name": "Ada", "age": None}
-    assert AvroDeserializer(PERSON, client=client).deserialize(topic, new) == {"name": "Bob"}
+    old_data = AvroSerializer(PERSON, client=client).serialize(topic, {"name": "Ada"})
+    new_data = AvroSerializer(WITH_AGE, client=client).serialize(topic, {"name": "Bob", "age": 7})
+    assert AvroDeserializer(WITH_AGE, client=client).deserialize(topic, old_data) == {"name": "Ada", "age": None}
+    assert AvroDeserializer(PERSON, client=client).deserialize(topic, new_data) == {"name": "Bob"}
     latest = AvroDeserializer(client=client, config={"use.latest.version": "true"})
-    assert latest.deserialize(topic, old) == {"name": "Ada", "age": None}
+    assert latest.deserialize(topic, old_data) == {"name": "Ada", "age": None}
 
 
 def test_an_incompatible_schema_stops_the_producer(client: RegistryClient, topic: str) -> None:
@@ -163,7 +163,7 @@ def test_json_schema_in_both_directions(client: RegistryClient, theirs: SchemaRe
 
 
 def test_protobuf_in_both_directions(client: RegistryClient, theirs: SchemaRegistryClient, topic: str) -> None:
-    made = message_classes(
+    classes = message_classes(
         {
             "common.proto": 'syntax = "proto3"; package c; message Money { int64 cents = 1; }',
             "shop.proto": 'syntax = "proto3"; package s; import "common.proto"; import '
@@ -171,7 +171,7 @@ def test_protobuf_in_both_directions(client: RegistryClient, theirs: SchemaRegis
             "c.Money price = 1; google.protobuf.Timestamp at = 2; } repeated Item items = 1; }",
         }
     )
-    item = made["s.Order.Item"]
+    item = classes["s.Order.Item"]
     message = item(price={"cents": 5}, at={"seconds": 3})
     context = SerializationContext(topic, MessageField.VALUE)
     settings = {"use.deprecated.format": False}
@@ -225,17 +225,17 @@ def message_classes(files: dict[str, str]) -> dict[str, type]:
     """Classes of all messages of .proto files, as a compiler would make them."""
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
-    done: list[tuple[str, str]] = []
-    found: dict[str, type] = {}
+    compiled_files: list[tuple[str, str]] = []
+    classes: dict[str, type] = {}
     for name, text in files.items():
-        compiled = parse(SchemaSource("PROTOBUF", text, tuple(done))).formatted("serialized")
+        compiled = parse(SchemaSource("PROTOBUF", text, tuple(compiled_files))).formatted("serialized")
         file = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(compiled))
         file.name = name
         pool.AddSerializedFile(file.SerializeToString())
-        done.append((name, text))
+        compiled_files.append((name, text))
         waiting = list(pool.FindFileByName(name).message_types_by_name.values())
         while waiting:
             descriptor = waiting.pop()
-            found[descriptor.full_name] = message_factory.GetMessageClass(descriptor)
+            classes[descriptor.full_name] = message_factory.GetMessageClass(descriptor)
             waiting += descriptor.nested_types
-    return found
+    return classes

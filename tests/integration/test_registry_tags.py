@@ -1,4 +1,4 @@
-"""Tags of records and fields: put into the text of a schema and taken out of it, found, and taken over."""
+"""Tags of records and fields: adding to and removing from a schema's text, searching, and propagation."""
 
 from __future__ import annotations
 
@@ -45,36 +45,39 @@ def changed(registry: RegistryProcess, subject: str, **body: Any) -> Any:
 def test_tags_of_a_registration(registry: RegistryProcess, subject: str) -> None:
     registry.register(subject, TEXT)
     registry.register(subject, TEXT, schemaTagsToAdd=tags("myrecord", "TAG1", "TAG2"))
-    found = latest(registry, subject)
-    assert (found["version"], json.loads(found["schema"])) == (2, RECORD | {"confluent:tags": ["TAG1", "TAG2"]})
-    assert found["metadata"]["properties"] == {"confluent:version": "2"}
-    assert found["schemaTags"] == tags("myrecord", "TAG1", "TAG2")
-    # The same again is the same version.
-    assert registry.register(subject, TEXT, schemaTagsToAdd=tags("myrecord", "TAG1", "TAG2")) == found["id"]
-    registry.register(subject, found["schema"], version=3, schemaTagsToRemove=tags("myrecord", "TAG2"))
-    found = latest(registry, subject)
-    assert (found["version"], found["schemaTags"]) == (3, tags("myrecord", "TAG1"))
-    by_id = registry.get(f"/schemas/ids/{found['id']}?findTags=TAG1&findTags=other")
+    registered = latest(registry, subject)
+    assert (registered["version"], json.loads(registered["schema"])) == (
+        2,
+        RECORD | {"confluent:tags": ["TAG1", "TAG2"]},
+    )
+    assert registered["metadata"]["properties"] == {"confluent:version": "2"}
+    assert registered["schemaTags"] == tags("myrecord", "TAG1", "TAG2")
+    # A repeated request returns the same version.
+    assert registry.register(subject, TEXT, schemaTagsToAdd=tags("myrecord", "TAG1", "TAG2")) == registered["id"]
+    registry.register(subject, registered["schema"], version=3, schemaTagsToRemove=tags("myrecord", "TAG2"))
+    registered = latest(registry, subject)
+    assert (registered["version"], registered["schemaTags"]) == (3, tags("myrecord", "TAG1"))
+    by_id = registry.get(f"/schemas/ids/{registered['id']}?findTags=TAG1&findTags=other")
     assert by_id["schemaTags"] == tags("myrecord", "TAG1")
-    assert "schemaTags" not in registry.get(f"/schemas/ids/{found['id']}?findTags=TAG2")
-    # The next version takes them over, and has tags of its own.
+    assert "schemaTags" not in registry.get(f"/schemas/ids/{registered['id']}?findTags=TAG2")
+    # The next version inherits the tags, and adds its own.
     fields = [
         {"name": "f1", "type": "string", "confluent:tags": ["TAG2"]},
         {"name": "f2", "type": "string", "default": ""},
     ]
     registry.register(subject, json.dumps(RECORD | {"fields": fields}), propagateSchemaTags=True)
-    found = latest(registry, subject)
-    assert found["schemaTags"] == tags("myrecord", "TAG1") + tags("myrecord.f1", "TAG2", kind="SR_FIELD")
-    assert found["metadata"]["properties"] == {"confluent:version": "4"}
+    registered = latest(registry, subject)
+    assert registered["schemaTags"] == tags("myrecord", "TAG1") + tags("myrecord.f1", "TAG2", kind="SR_FIELD")
+    assert registered["metadata"]["properties"] == {"confluent:version": "4"}
 
 
 def test_tags_of_a_version(registry: RegistryProcess, subject: str) -> None:
     rules = {"domainRules": [{"name": "a", "type": "CEL"}, {"name": "b", "type": "CEL"}]}
     registry.register(subject, TEXT, ruleSet=rules)
-    found = changed(registry, subject, newVersion=2, tagsToAdd=tags(".myrecord.f1", "PII", kind="SR_FIELD"))
-    assert (found["version"], found["ruleSet"]) == (2, rules)
-    assert found["schemaTags"] == tags("myrecord.f1", "PII", kind="SR_FIELD")
-    found = changed(
+    registered = changed(registry, subject, newVersion=2, tagsToAdd=tags(".myrecord.f1", "PII", kind="SR_FIELD"))
+    assert (registered["version"], registered["ruleSet"]) == (2, rules)
+    assert registered["schemaTags"] == tags("myrecord.f1", "PII", kind="SR_FIELD")
+    registered = changed(
         registry,
         subject,
         tagsToRemove=tags("myrecord.f1", "PII", kind="SR_FIELD"),
@@ -82,10 +85,10 @@ def test_tags_of_a_version(registry: RegistryProcess, subject: str) -> None:
         rulesToMerge={"domainRules": [{"name": "c", "type": "CEL"}]},
         metadata={"properties": {"owner": "ada"}},
     )
-    assert (found["version"], "schemaTags" in found) == (3, False)
-    assert json.loads(found["schema"]) == RECORD
-    assert [rule["name"] for rule in found["ruleSet"]["domainRules"]] == ["b", "c"]
-    assert found["metadata"]["properties"] == {"owner": "ada", "confluent:version": "3"}
+    assert (registered["version"], "schemaTags" in registered) == (3, False)
+    assert json.loads(registered["schema"]) == RECORD
+    assert [rule["name"] for rule in registered["ruleSet"]["domainRules"]] == ["b", "c"]
+    assert registered["metadata"]["properties"] == {"owner": "ada", "confluent:version": "3"}
 
 
 @pytest.mark.parametrize(
@@ -104,7 +107,7 @@ def test_every_language(registry: RegistryProcess, subject: str, kind: str, text
     after = changed(registry, subject, tagsToRemove=wanted)
     assert "schemaTags" not in after
     if kind != "PROTOBUF":
-        # The import of Confluent's options stays.
+        # The schema keeps the import of Confluent's options.
         assert after["schema"] == before["schema"]
 
 
@@ -114,7 +117,7 @@ def test_what_is_refused(registry: RegistryProcess, subject: str) -> None:
     empty = {"metadata": {"properties": {"a": "b"}}}
     assert registry.code("POST", f"/subjects/{subject}/versions", empty) == (422, 42201)
     registry.register(subject, TEXT)
-    # Without a schema, that of the version before is meant.
+    # Without a schema the request uses the previous version's schema.
     assert registry.ask("POST", f"/subjects/{subject}/versions", empty)[0] == 200
     assert latest(registry, subject)["metadata"] == empty["metadata"]
     for body, code in (

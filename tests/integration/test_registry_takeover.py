@@ -1,4 +1,4 @@
-"""A registry takes over the topics of Confluent's, and writes records that Confluent's can take over.
+"""A registry takes over the topics of Confluent's registry, and writes records that Confluent's can take over.
 
 There is no jar of Confluent's registry to run, so the bytes are those that its classes define (their names and their
 order of fields) and that its documentation and other registries' tests show.
@@ -80,16 +80,16 @@ def records_of(bootstrap: str, topic: str) -> list[tuple[str, Any]]:
         {"bootstrap.servers": bootstrap, "group.id": topic, "enable.partition.eof": True}
     )
     consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
-    found: list[tuple[str, Any]] = []
+    records: list[tuple[str, Any]] = []
     while True:
         message = consumer.poll(60)
         assert message is not None
         if message.error() is not None:
             break
         value = message.value()
-        found.append(((message.key() or b"").decode(), None if value is None else value.decode()))
+        records.append(((message.key() or b"").decode(), None if value is None else value.decode()))
     consumer.close()
-    return found
+    return records
 
 
 def asked(registry: RegistryProcess, method: str, path: str, body: Any = None) -> Any:
@@ -146,14 +146,14 @@ def test_a_registry_of_confluent_is_taken_over_and_given_back(shared_cluster: ot
 
 
 def test_keys_of_encrypted_fields_are_taken_over() -> None:
-    """The name of their topic is fixed, so this test has a cluster of its own."""
+    """The topic of the keys has a fixed name, so this test has its own cluster."""
     with ottla.testing.cluster() as cluster:
         fill(cluster.bootstrap, "_dek_registry_keys", KEYS)
         with registry_process(cluster.bootstrap) as registry:
             keks = "/dek-registry/v1/keks"
             assert registry.get(keks) == ["orders"]
-            found = registry.get(f"{keks}/orders/deks/car-value")
-            assert (found["encryptedKeyMaterial"], found["version"]) == ("bWF0ZXJpYWw=", 1)
+            dek = registry.get(f"{keks}/orders/deks/car-value")
+            assert (dek["encryptedKeyMaterial"], dek["version"]) == ("bWF0ZXJpYWw=", 1)
             asked(registry, "POST", keks, {"name": "mine", "kmsType": "local-kms", "kmsKeyId": "x"})
             body = {"subject": "s", "version": 1, "algorithm": "AES256_SIV", "encryptedKeyMaterial": "eA=="}
             asked(registry, "POST", f"{keks}/mine/deks", body)

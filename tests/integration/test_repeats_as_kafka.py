@@ -9,7 +9,7 @@ from tests.support.as_kafka import Answers, KafkasAnswers, as_kept
 from tests.support.brokers import OttlaNode
 from tests.support.repeats_scenario import play
 
-# Where we differ on purpose, and why.
+# Intended differences from Apache Kafka, with their reasons.
 DIFFERENCES = {"alter configs": "Apache Kafka does not answer an AlterConfigs with a repeated resource at all"}
 
 KAFKA = KafkasAnswers(ANSWERS, DIFFERENCES)

@@ -28,7 +28,7 @@ from tests.integration.data_path import batch, produce_request
 from tests.support.raw_client import RawClient
 
 SETTINGS = {
-    # A process that is killed is missed after half of it; one that stands still for a second or two is not.
+    # A killed process is missed within half of this time; a process that stalls for a second or two is not missed.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "200",
     "replica.lag.time.max.ms": "3000",
@@ -46,7 +46,7 @@ def nodes() -> Iterator[ottla.testing.Cluster]:
 
 
 def in_sync(nodes: ottla.testing.Cluster, topic: str, index: int = 0) -> list[int]:
-    """The in-sync set as the controller's node tells it."""
+    """The in-sync set in the metadata of the controller's node."""
     return sorted(partitions_of(nodes.node(1), topic)[index].isr_nodes)
 
 
@@ -95,9 +95,9 @@ class Writer:
     def count(self) -> int:
         return sum(map(len, self.acknowledged.values()))
 
-    def wait_for(self, more: int) -> None:
-        target = self.count + more
-        wait_until(lambda: self.count >= target, f"{more} more records are acknowledged")
+    def wait_for(self, count: int) -> None:
+        target = self.count + count
+        wait_until(lambda: self.count >= target, f"{count} more records are acknowledged")
 
     def stop(self) -> None:
         self._is_stopped = True
@@ -135,17 +135,17 @@ def read_all(nodes: ottla.testing.Cluster, topic: str, index: int) -> dict[int, 
         place = TopicPartition(topic, index, 0)
         _, end = consumer.get_watermark_offsets(place, timeout=30)
         consumer.assign([place])
-        found: dict[int, bytes] = {}
+        records: dict[int, bytes] = {}
         deadline = time.monotonic() + 60
-        while len(found) < end:
-            assert time.monotonic() < deadline, f"{len(found)} of {end} records came"
+        while len(records) < end:
+            assert time.monotonic() < deadline, f"{len(records)} of {end} records came"
             for message in consumer.consume(1_000, timeout=0.05):
                 assert message.error() is None
                 offset, value = message.offset(), message.value()
                 assert offset is not None
                 assert isinstance(value, bytes)
-                found[offset] = value
-        return found
+                records[offset] = value
+        return records
     finally:
         consumer.close()
 
@@ -169,11 +169,11 @@ def test_no_acknowledged_record_is_lost_when_leaders_are_killed(nodes: ottla.tes
         writer.stop()
     for index, acknowledged in writer.acknowledged.items():
         wait_until_equal(nodes, topic, index)
-        found = read_all(nodes, topic, index)
-        assert [offset for offset, value in acknowledged.items() if found.get(offset) != value] == []
-        assert writer.repeated[index] <= set(found.values())
-        # Idempotent: nothing twice, nothing out of order.
-        assert list(found.values()) == sorted(set(found.values()), key=int)
+        records = read_all(nodes, topic, index)
+        assert [offset for offset, value in acknowledged.items() if records.get(offset) != value] == []
+        assert writer.repeated[index] <= set(records.values())
+        # The producer is idempotent: no record is stored twice or out of order.
+        assert list(records.values()) == sorted(set(records.values()), key=int)
 
 
 def test_a_blank_disk_is_filled_again(nodes: ottla.testing.Cluster) -> None:
@@ -209,7 +209,7 @@ def test_too_few_replicas_refuse_and_come_back(nodes: ottla.testing.Cluster) -> 
     hasty.produce(topic, b"refused", on_delivery=lambda error, _: errors.append(error))
     assert hasty.flush(30) == 0
     assert [error.code() for error in errors if error is not None] == [ClientError.NOT_ENOUGH_REPLICAS]
-    # Reading goes on.
+    # Consumers can still read.
     assert list(read_all(nodes, topic, 0).values()) == [b"before"]
     nodes.node(2).start()
     wait_in_sync(nodes, topic, [1, 2])
@@ -238,9 +238,9 @@ def test_a_clean_stop_hands_over_and_comes_back(nodes: ottla.testing.Cluster) ->
         writer.stop()
     for index, acknowledged in writer.acknowledged.items():
         wait_until_equal(nodes, topic, index)
-        found = read_all(nodes, topic, index)
-        assert [offset for offset, value in acknowledged.items() if found.get(offset) != value] == []
-        assert writer.repeated[index] <= set(found.values())
+        records = read_all(nodes, topic, index)
+        assert [offset for offset, value in acknowledged.items() if records.get(offset) != value] == []
+        assert writer.repeated[index] <= set(records.values())
 
 
 def test_a_follower_serves_no_old_consumer(nodes: ottla.testing.Cluster) -> None:
@@ -253,7 +253,7 @@ def test_a_follower_serves_no_old_consumer(nodes: ottla.testing.Cluster) -> None
 
 
 def test_who_leads_is_told_with_the_refusal(nodes: ottla.testing.Cluster) -> None:
-    """KIP-951: the client need not ask for metadata first."""
+    """KIP-951: the refusal names the leader, so the client does not have to request metadata first."""
     topic = "elsewhere"
     create_topic(nodes.node(1), topic, assignments={0: [3, 1]})
     wait_until(lambda: bool(partitions_of(nodes.node(2), topic)), "every node knows the topic")
@@ -282,7 +282,7 @@ def test_a_stranger_is_no_follower(nodes: ottla.testing.Cluster) -> None:
 
 
 def _replace_disk(node: ottla.testing.Node) -> None:
-    """A new disk: everything is gone. The node is a voter, so an operator has to format it for its cluster."""
+    """Replaces the disk: all data is gone. The node is a voter, so an operator has to format it for its cluster."""
     data = node.directory / "data"
     stored = dict(line.split("=", 1) for line in (data / "meta.properties").read_text().splitlines() if "=" in line)
     shutil.rmtree(data)
@@ -292,7 +292,7 @@ def _replace_disk(node: ottla.testing.Node) -> None:
 
 
 def test_the_end_of_a_partition_behind_an_unanswered_produce_request(nodes: ottla.testing.Cluster) -> None:
-    """The next request of a connection sees what acks=all has acknowledged, also when both were sent at once."""
+    """The next request of a connection sees records acknowledged with acks=all, even if both were sent together."""
     create_topic(nodes.node(1), "seen", assignments={0: ALL})
     leader = nodes.node(1)
     latest = ListOffsetsTopic(name="seen", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])

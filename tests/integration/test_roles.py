@@ -1,4 +1,4 @@
-"""`ottla roles`: what is bound to a principal is there as plain ACLs, which any tool sees and the node obeys."""
+"""`ottla roles`: bindings of a principal are plain ACLs, which any tool lists and the node enforces."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslNode]:
 
 def ottla(node: SaslNode, *words: str) -> tuple[int, Any]:
     command = [str(Path(sys.executable).parent / "ottla"), *words, "-b", node.node.bootstrap, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    return done.returncode, json.loads(done.stdout) if done.returncode == 0 else done.stderr
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return completed.returncode, json.loads(completed.stdout) if completed.returncode == 0 else completed.stderr
 
 
 def rights(node: SaslNode, principal: str) -> set[tuple[str, str, str]]:
-    _, found = ottla(node, "acls", "list", "--principal", principal)
-    return {(acl["resourceType"], acl["name"], acl["operation"]) for acl in found}
+    _, acls = ottla(node, "acls", "list", "--principal", principal)
+    return {(acl["resourceType"], acl["name"], acl["operation"]) for acl in acls}
 
 
 def delivery_error(node: SaslNode) -> Any:

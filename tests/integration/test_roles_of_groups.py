@@ -1,4 +1,4 @@
-"""Roles of groups: what a certificate or a token says about its owner gives rights, as ACLs that any tool sees."""
+"""Roles of groups: the groups in a certificate or a token give rights, through ACLs that any tool lists."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,23 +61,29 @@ def node(
     }
     listeners = {"CERTIFIED": "SSL", "TOKENS": "SASL_PLAINTEXT"}
     with SecuredNode(tmp_path_factory.mktemp("node"), listeners, settings) as running:
-        admin = AdminClient({"bootstrap.servers": running.node.bootstrap})
-        for future in admin.create_topics([NewTopic("orders", 1, 1)]).values():
-            future.result(30)
         yield running
+
+
+@pytest.fixture
+def topic(node: SecuredNode) -> str:
+    """A new topic without ACLs."""
+    name = f"orders-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": node.node.bootstrap})
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+    return name
 
 
 def ottla(node: SecuredNode, *words: str) -> Any:
     command = [str(Path(sys.executable).parent / "ottla"), *words, "-b", node.node.bootstrap, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    completed = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert completed.returncode == 0, completed.stderr
+    return json.loads(completed.stdout)
 
 
-def delivery_error(settings: dict[str, Any]) -> Any:
+def delivery_error(topic: str, settings: dict[str, Any]) -> Any:
     errors: list[Any] = []
     producer = confluent_kafka.Producer(settings)
-    producer.produce("orders", b"x", on_delivery=lambda error, _: errors.append(error))
+    producer.produce(topic, b"x", on_delivery=lambda error, _: errors.append(error))
     producer.flush(30)
     return errors[0]
 
@@ -103,26 +110,26 @@ def with_token(node: SecuredNode, provider: IdentityProvider, *groups: str) -> d
 
 
 def test_a_role_of_a_group_holds_for_certificates_and_tokens(
-    node: SecuredNode, certificates: Certificates, provider: IdentityProvider
+    node: SecuredNode, certificates: Certificates, provider: IdentityProvider, topic: str
 ) -> None:
-    ottla(node, "roles", "create", "writer", "--producer", "--topic", "orders")
+    ottla(node, "roles", "create", "writer", "--producer", "--topic", topic)
     assert ottla(node, "roles", "bind", "writer", "--group", "staff")["added"] == 3
     assert ottla(node, "roles", "list")[0]["members"] == ["Group:staff"]
 
     everything = AclBindingFilter(
-        ConfluentResourceType.TOPIC, "orders", Pattern.LITERAL, None, None, AclOperation.ANY, AclPermissionType.ANY
+        ConfluentResourceType.TOPIC, topic, Pattern.LITERAL, None, None, AclOperation.ANY, AclPermissionType.ANY
     )
     admin = AdminClient({"bootstrap.servers": node.node.bootstrap})
-    seen = admin.describe_acls(everything).result(30)
-    assert {acl.principal for acl in seen} == {"Group:staff"}
+    acls = admin.describe_acls(everything).result(30)
+    assert {acl.principal for acl in acls} == {"Group:staff"}
 
-    assert delivery_error(with_certificate(node, certificates, "staff", "others")) is None
-    assert delivery_error(with_token(node, provider, "others", "staff")) is None
+    assert delivery_error(topic, with_certificate(node, certificates, "staff", "others")) is None
+    assert delivery_error(topic, with_token(node, provider, "others", "staff")) is None
     for settings in (with_certificate(node, certificates, "others"), with_token(node, provider, "others")):
-        assert delivery_error(settings).name() == "TOPIC_AUTHORIZATION_FAILED"
+        assert delivery_error(topic, settings).name() == "TOPIC_AUTHORIZATION_FAILED"
 
     assert ottla(node, "roles", "unbind", "writer", "--group", "staff")["removed"] == 3
-    assert delivery_error(with_token(node, provider, "staff")).name() == "TOPIC_AUTHORIZATION_FAILED"
+    assert delivery_error(topic, with_token(node, provider, "staff")).name() == "TOPIC_AUTHORIZATION_FAILED"
 
 
 def visible_topics(node: SecuredNode, login: Login) -> list[str]:
@@ -134,7 +141,7 @@ def visible_topics(node: SecuredNode, login: Login) -> list[str]:
 
 
 def delegation_token(node: SecuredNode, login: Login, owner: str | None = None) -> PasswordLogin:
-    """A new token, as its bearer logs in with it."""
+    """The login with a new delegation token."""
 
     async def create() -> PasswordLogin:
         async with OttlaAdmin(client_settings(node, login)) as admin:
@@ -149,12 +156,12 @@ def client_settings(node: SecuredNode, login: Login) -> ClientSettings:
     return ClientSettings(bootstrap_servers=bootstrap, login=login, api_timeout_ms=30_000)
 
 
-def allow_and_deny(node: SecuredNode) -> None:
-    """Travellers see the topic of orders, but not those of them who are banned; the staff sees it."""
+def allow_and_deny(node: SecuredNode, topic: str) -> None:
+    """Travellers may describe the topic unless they are banned; the crew may describe it, too."""
     rules = [
-        Acl(ResourceType.TOPIC, "orders", "User:traveller", Operation.DESCRIBE),
-        Acl(ResourceType.TOPIC, "orders", "Group:banned", Operation.ALL, Permission.DENY),
-        Acl(ResourceType.TOPIC, "orders", "Group:crew", Operation.DESCRIBE),
+        Acl(ResourceType.TOPIC, topic, "User:traveller", Operation.DESCRIBE),
+        Acl(ResourceType.TOPIC, topic, "Group:banned", Operation.ALL, Permission.DENY),
+        Acl(ResourceType.TOPIC, topic, "Group:crew", Operation.DESCRIBE),
         Acl(ResourceType.USER, "User:guest", "User:traveller", Operation.CREATE_TOKENS),
     ]
 
@@ -168,26 +175,28 @@ def allow_and_deny(node: SecuredNode) -> None:
 
 @pytest.mark.parametrize("owner", [None, "User:traveller"])
 def test_a_delegation_token_has_the_groups_of_its_owner(
-    node: SecuredNode, provider: IdentityProvider, owner: str | None
+    node: SecuredNode, provider: IdentityProvider, topic: str, owner: str | None
 ) -> None:
-    allow_and_deny(node)
+    allow_and_deny(node, topic)
 
     def member(user: str, *groups: str) -> OAuthLogin:
         return OAuthLogin(from_callable(lambda: provider.token(user, groups=list(groups))))
 
     traveller = member("traveller")
-    assert "orders" in visible_topics(node, traveller)
-    assert "orders" in visible_topics(node, delegation_token(node, traveller, owner))
+    assert topic in visible_topics(node, traveller)
+    assert topic in visible_topics(node, delegation_token(node, traveller, owner))
     banned = member("traveller", "others", "banned")
-    assert "orders" not in visible_topics(node, banned)
-    assert "orders" not in visible_topics(node, delegation_token(node, banned, owner))
+    assert topic not in visible_topics(node, banned)
+    assert topic not in visible_topics(node, delegation_token(node, banned, owner))
     crew = member("pilot", "crew")
-    assert "orders" in visible_topics(node, crew)
-    assert "orders" in visible_topics(node, delegation_token(node, crew))
+    assert topic in visible_topics(node, crew)
+    assert topic in visible_topics(node, delegation_token(node, crew))
 
 
-def test_a_delegation_token_for_another_owner_is_in_no_group(node: SecuredNode, provider: IdentityProvider) -> None:
-    allow_and_deny(node)
+def test_a_delegation_token_for_another_owner_is_in_no_group(
+    node: SecuredNode, provider: IdentityProvider, topic: str
+) -> None:
+    allow_and_deny(node, topic)
     login = OAuthLogin(from_callable(lambda: provider.token("traveller", groups=["crew"])))
-    assert "orders" in visible_topics(node, login)
-    assert "orders" not in visible_topics(node, delegation_token(node, login, "User:guest"))
+    assert topic in visible_topics(node, login)
+    assert topic not in visible_topics(node, delegation_token(node, login, "User:guest"))

@@ -1,4 +1,4 @@
-"""Logins over SASL with clients that others wrote, and what ACLs make of them."""
+"""Logins over SASL with third-party clients, and the ACLs of their principals."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_what_acls_forbid_is_refused(node: SaslNode) -> None:
 
 
 def command(node: SaslNode, directory: Path, *arguments: str, password: str = PASSWORD, stdin: str = "") -> Any:
-    """One of our own commands, with a file of settings as Kafka's tools read it."""
+    """Runs a command of `ottla` with a properties file of Kafka's tools."""
     properties = directory / "client.properties"
     properties.write_text(
         "security.protocol=SASL_PLAINTEXT\n"
@@ -125,7 +125,7 @@ def test_our_own_commands_say_why_a_login_failed(node: SaslNode, tmp_path: Path)
     assert "Traceback" not in listed.stderr
 
 
-# -- said byte by byte ---------------------------------------------------------------------------------------------
+# -- raw requests --------------------------------------------------------------------------------------------------
 
 
 def log_in(client: RawClient, token: bytes, mechanism: str = "PLAIN") -> Any:
@@ -138,7 +138,7 @@ def is_closed(client: RawClient) -> bool:
     try:
         return client.socket.recv(1) == b""
     except ConnectionResetError:
-        # The node had not read all that was sent.
+        # The node had not read everything that the client sent.
         return True
 
 
@@ -150,7 +150,7 @@ def test_api_versions_comes_before_the_login_and_everything_else_after(node: Sas
     with RawClient(node.address) as client:
         assert log_in(client, f"\0alice\0{PASSWORD}".encode()).error_code == ErrorCode.NONE
         assert client.call(MetadataRequest(topics=[]), 12).brokers
-        # A second login is not expected on this listener.
+        # This listener does not allow a second login.
         again = client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
         assert again.error_code == ErrorCode.ILLEGAL_SASL_STATE
 
@@ -214,7 +214,7 @@ def test_a_frame_before_the_login_is_small(node: SaslNode) -> None:
         assert is_closed(client)
     with RawClient(node.address) as client:
         assert log_in(client, f"\0alice\0{PASSWORD}".encode()).error_code == ErrorCode.NONE
-        # Now it may be as large as any other.
+        # After the login the usual limit of request sizes applies.
         assert client.call(MetadataRequest(topics=[]), 12).brokers
 
 

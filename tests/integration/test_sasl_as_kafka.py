@@ -1,4 +1,4 @@
-"""Logins and delegation tokens: the same answers as Apache Kafka 4.3 gives, in every order and to every bad token."""
+"""Logins and delegation tokens: the same answers as Apache Kafka 4.3, in every order and for every bad token."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.as_kafka import Answers, KafkasAnswers, as_kept
 from tests.support.sasl_node import SaslNode
 from tests.support.sasl_scenario import SETTINGS, play
 
-# Where we differ on purpose, and why.
+# Intended differences from Apache Kafka, with their reasons.
 _UNKNOWN = "the first answer does not tell whether a user or a token exists"
 _NOT_DECODED = "requests of clients that have not logged in are not decoded, so they have no answer"
 DIFFERENCES = {

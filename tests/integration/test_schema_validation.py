@@ -1,4 +1,4 @@
-"""Topics that check schemas: which batches of confluent-kafka's producers are refused, and what they are told."""
+"""Topics that check schemas: the refused batches of confluent-kafka's producers, and their errors."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ def registry(place: tuple[ottla.testing.Cluster, RegistryProcess]) -> RegistryPr
 
 def create(bootstrap: str, **configs: str) -> str:
     topic = f"t-{uuid.uuid4().hex[:8]}"
-    # As keyword arguments: confluent.key.subject.name.strategy and the like.
-    given = {name.replace("_", "."): value for name, value in configs.items()}
+    # Keyword arguments have underscores for the dots of names like confluent.key.subject.name.strategy.
+    topic_configs = {name.replace("_", "."): value for name, value in configs.items()}
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(topic, 1, 1, config=given)])[topic].result(60)
+    admin.create_topics([NewTopic(topic, 1, 1, config=topic_configs)])[topic].result(60)
     return topic
 
 
 def send(bootstrap: str, topic: str, *values: bytes | None, **settings: Any) -> list[str]:
-    """The errors of the values, in their order; empty for those that were written."""
+    """Sends the values and returns their errors in order; an empty text for a written value."""
     outcomes: list[str] = []
     producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, **settings})
     for value in values:
@@ -72,12 +72,12 @@ def send(bootstrap: str, topic: str, *values: bytes | None, **settings: Any) -> 
     return outcomes
 
 
-def tagged(number: int, rest: bytes = b"\x06Ada") -> bytes:
-    return struct.pack(">bI", 0, number) + rest
+def tagged(number: int, payload: bytes = b"\x06Ada") -> bytes:
+    return struct.pack(">bI", 0, number) + payload
 
 
 def produce_raw(bootstrap: str, topic: str, batch: bytearray) -> Any:
-    """The broker's answer to one batch."""
+    """The broker's answer to a single batch."""
 
     async def ask() -> Any:
         cluster = Cluster(ClientSettings(bootstrap_servers=parse_bootstrap(bootstrap)))
@@ -127,10 +127,13 @@ def test_the_guid_in_a_header(bootstrap: str, registry: RegistryProcess) -> None
         data = their_avro.AvroSerializer(client, PERSON, conf=conf)({"name": "Ada"}, context)
     outcomes: list[str] = []
     producer = confluent_kafka.Producer({"bootstrap.servers": bootstrap})
-    others: list[Any] = [headers, [("__value_schema_id", b"\1" + uuid.uuid4().bytes)], []]
-    for given in others:
+    other_headers: list[Any] = [headers, [("__value_schema_id", b"\1" + uuid.uuid4().bytes)], []]
+    for invalid_headers in other_headers:
         producer.produce(
-            topic, data, headers=given, on_delivery=lambda error, _: outcomes.append(error.name() if error else "")
+            topic,
+            data,
+            headers=invalid_headers,
+            on_delivery=lambda error, _: outcomes.append(error.name() if error else ""),
         )
         producer.flush(60)
     assert outcomes == ["", "INVALID_RECORD", "INVALID_RECORD"]
@@ -153,7 +156,7 @@ def test_the_answer_names_the_records(bootstrap: str, registry: RegistryProcess)
     ]
     answer = produce_raw(bootstrap, topic, build_batch(records, codec=Codec.NONE))
     assert answer.error_code == ErrorCode.INVALID_RECORD
-    assert [(each.batch_index, each.batch_index_error_message) for each in answer.record_errors] == [
+    assert [(error.batch_index, error.batch_index_error_message) for error in answer.record_errors] == [
         (1, "The schema 88888 of the value is not in the registry."),
         (2, "The value names no schema."),
         (3, f"The schema {number} of the key is not registered for the topic."),
@@ -161,7 +164,7 @@ def test_the_answer_names_the_records(bootstrap: str, registry: RegistryProcess)
 
 
 def test_transactions_and_idempotence_stay_right(bootstrap: str, registry: RegistryProcess) -> None:
-    """A refused batch aborts a transaction, and a later one commits; nothing refused or aborted is seen."""
+    """A refused batch aborts its transaction, and a later transaction commits; no refused or aborted record is seen."""
     topic = create(bootstrap, confluent_value_schema_validation="true")
     number = registry.register(f"{topic}-value", PERSON)
     settings = {"bootstrap.servers": bootstrap, "transactional.id": f"x-{topic}"}
@@ -181,14 +184,14 @@ def test_transactions_and_idempotence_stay_right(bootstrap: str, registry: Regis
         {"bootstrap.servers": bootstrap, "group.id": topic, "auto.offset.reset": "earliest"}
     )
     consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
-    found: list[bytes | None] = []
-    while len(found) < 2:
+    committed: list[bytes | None] = []
+    while len(committed) < 2:
         message = consumer.poll(60)
         assert message is not None
-        found.append(message.value())
+        committed.append(message.value())
     consumer.close()
-    assert found == [tagged(number), tagged(number, b"\x06Bob")]
-    # Many batches in flight, of which the first asks the registry: their order stays.
+    assert committed == [tagged(number), tagged(number, b"\x06Bob")]
+    # Many batches are in flight, and the first needs a request to the registry: their order is kept.
     values = [tagged(number, bytes([index % 250])) for index in range(500)]
     many = create(bootstrap, confluent_value_schema_validation="true")
     with SchemaRegistryClient({"url": registry.url}) as client:
@@ -199,7 +202,7 @@ def test_transactions_and_idempotence_stay_right(bootstrap: str, registry: Regis
 
 
 def test_a_repeated_batch_gets_the_first_answer(bootstrap: str, registry: RegistryProcess) -> None:
-    """Although it would be refused now: the batch is in the log."""
+    """The batch would be refused now, but it is in the log already."""
     topic = create(bootstrap, confluent_value_schema_validation="true")
     number = registry.register(f"{topic}-value", PERSON)
 
@@ -228,11 +231,11 @@ def read_all(bootstrap: str, topic: str, count: int) -> list[bytes]:
         {"bootstrap.servers": bootstrap, "group.id": topic, "auto.offset.reset": "earliest"}
     )
     consumer.assign([confluent_kafka.TopicPartition(topic, 0, 0)])
-    found: list[bytes] = []
-    while len(found) < count:
-        found += [message.value() or b"" for message in consumer.consume(count - len(found), 60)]
+    values: list[bytes] = []
+    while len(values) < count:
+        values += [message.value() or b"" for message in consumer.consume(count - len(values), 60)]
     consumer.close()
-    return found
+    return values
 
 
 def test_strategies_and_switching_it_off(bootstrap: str, registry: RegistryProcess) -> None:
@@ -255,7 +258,7 @@ def test_without_a_registry_producers_get_an_error() -> None:
     settings = {"confluent.schema.registry.url": f"http://127.0.0.1:{port}"}
     with ottla.testing.cluster(settings=settings) as cluster:
         topic = create(cluster.bootstrap, confluent_value_schema_validation="true")
-        # Producers retry this one until their own time is over.
+        # Producers retry this error until their delivery timeout.
         assert send(cluster.bootstrap, topic, tagged(1), **{"message.timeout.ms": 3_000}) == ["_MSG_TIMED_OUT"]
     with ottla.testing.cluster() as cluster:
         topic = create(cluster.bootstrap, confluent_value_schema_validation="true")

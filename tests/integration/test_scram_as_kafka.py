@@ -13,7 +13,7 @@ from tests.support.brokers import OttlaFromFile
 from tests.support.raw_client import RawClient
 from tests.support.scram_scenario import play
 
-# Where we differ on purpose, and why.
+# Intended differences from Apache Kafka, with their reasons.
 _NO_HANDLER = "a controller of Apache Kafka announces this API, but has nothing that answers it"
 DIFFERENCES = {
     "set without password": "we say what is wrong",
@@ -58,7 +58,7 @@ def test_every_node_takes_a_credential_and_knows_it_after_a_restart_but_does_not
         running.nodes[2].start()
         with RawClient(running.nodes[2].address) as client:
             described = client.call(DescribeUserScramCredentialsRequest(users=None), 0)
-        assert [(each.user, len(each.credential_infos)) for each in described.results] == [
+        assert [(result.user, len(result.credential_infos)) for result in described.results] == [
             ("user-1", 1),
             ("user-2", 1),
             ("user-3", 1),

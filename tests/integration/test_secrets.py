@@ -1,4 +1,4 @@
-"""Secrets are planted in every place that takes one; then all that a node and its tools say is searched for them."""
+"""Secrets are planted in every setting that takes one; then all output of a node and its tools is searched for them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PlantedNode:
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,CLIENTS:SASL_PLAINTEXT",
             "inter.broker.listener.name": "PLAINTEXT",
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            # Not a secret by its type, but one by the way it is written.
+            # The type of this key is not a password, but its value refers to a secret.
             "super.users": "User:ANONYMOUS;User:alice;User:${env:OTTLA_PLANTED}",
             "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
             "connection.failed.authentication.delay.ms": "0",
@@ -47,7 +47,7 @@ class PlantedNode:
                 f'{PLAIN} required username="x" password="{MARK}-own" '
                 f'user_alice="${{file:{secrets}:alice}}" user_bob="${{env:OTTLA_PLANTED}}";'
             ),
-            # A key that no broker has may be the secret of a plug-in; this one's value is a reference besides.
+            # An unknown key may be the secret of a plug-in; the value of this key is also a reference.
             "registry.token": f"${{file:{secrets}:registry.token}}",
             "registry.password": f"{MARK}-registry",
         }
@@ -80,9 +80,11 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PlantedNode]:
 
 
 def ottla(*words: str) -> str:
-    """All that a command prints."""
-    done = subprocess.run([sys.executable, "-m", "ottla.cli.main", *words], capture_output=True, text=True, timeout=120)
-    return f"$ ottla {words[0]} ... ended with {done.returncode}\n{done.stdout}{done.stderr}"
+    """The exit code and all output of a command."""
+    completed = subprocess.run(
+        [sys.executable, "-m", "ottla.cli.main", *words], capture_output=True, text=True, timeout=120
+    )
+    return f"$ ottla {words[0]} ... ended with {completed.returncode}\n{completed.stdout}{completed.stderr}"
 
 
 def test_references_work_and_no_output_has_a_secret(planted: PlantedNode) -> None:
@@ -92,7 +94,7 @@ def test_references_work_and_no_output_has_a_secret(planted: PlantedNode) -> Non
     broker, inside = str(planted.node.settings.get("node.id", 1)), planted.node.bootstrap
     right = planted.file("right.properties", planted.settings("alice", "${env:OTTLA_ALICE}"))
     wrong = planted.file("wrong.properties", planted.settings("alice", f"{MARK}-wrong"))
-    said = [
+    outputs = [
         ottla(
             "configs", "-b", inside, "alter", "--broker-logger", broker, "--add-config", "kafka.request.logger=DEBUG"
         ),
@@ -119,19 +121,19 @@ def test_references_work_and_no_output_has_a_secret(planted: PlantedNode) -> Non
         ottla("profile", "list", "--json"),
         ottla("topics", "list", "--profile", "planted"),
     ]
-    assert "ended with 0" in said[8], said[8]
-    assert "ended with 1" in said[9], said[9]
+    assert "ended with 0" in outputs[8], outputs[8]
+    assert "ended with 1" in outputs[9], outputs[9]
     admin = AdminClient({"bootstrap.servers": inside})
     for future in admin.describe_configs([ConfigResource(ResourceType.BROKER, broker)]).values():
-        said += [f"{name}={entry.value} {entry.synonyms}" for name, entry in future.result(60).items()]
-    said.append(failed_login(planted))
+        outputs += [f"{name}={entry.value} {entry.synonyms}" for name, entry in future.result(60).items()]
+    outputs.append(failed_login(planted))
     planted.node.stop()
-    said.append((planted.node.directory / "output.txt").read_text(errors="replace"))
-    said += [
+    outputs.append((planted.node.directory / "output.txt").read_text(errors="replace"))
+    outputs += [
         ottla("dump-log", "--cluster-metadata-decoder", "--files", str(path))
         for path in planted.node.directory.rglob("__cluster_metadata-0/*.log")
     ]
-    leaks = [text for text in said if MARK in text]
+    leaks = [text for text in outputs if MARK in text]
     assert leaks == []
     planted.node.start()
 
@@ -151,9 +153,9 @@ def test_an_invalid_value_is_refused_without_being_shown(planted: PlantedNode) -
     path = planted.directory / "invalid.properties"
     for extra in ("num.io.threads=${env:OTTLA_PLANTED}", f"sasl.jaas.config={MARK}", "log.dirs=${env:OTTLA_NONE}"):
         path.write_text(f"{lines}\n{extra}\n")
-        said = ottla("node", "--config", str(path)) + ottla("doctor", "--config", str(path))
-        assert MARK not in said
-        assert extra.partition("=")[0] in said
+        output = ottla("node", "--config", str(path)) + ottla("doctor", "--config", str(path))
+        assert MARK not in output
+        assert extra.partition("=")[0] in output
 
 
 def test_other_users_cannot_read_what_a_node_writes(planted: PlantedNode) -> None:

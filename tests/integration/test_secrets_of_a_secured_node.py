@@ -1,7 +1,7 @@
 """A node with every kind of secret: passwords of stores, keys in its settings, the key of tokens, secrets of clients.
 
-All that it answers, logs and stores in a readable way is searched for them: DescribeConfigs in every version, with
-synonyms and documentation, the log at DEBUG, the audit, metrics, dumps of the metadata and its snapshots, and errors.
+All readable output of the node is searched for them: DescribeConfigs in every version, with synonyms and
+documentation, the log at DEBUG, the audit, metrics, dumps of the metadata and its snapshots, and errors.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Planted(SecuredNode):
 
     @property
     def lines_of_key(self) -> list[str]:
-        """The lines of the private key that are in no certificate."""
+        """The secret lines of the private key, without its header and footer."""
         text = self.certificates.node.with_suffix(".key").read_text()
         return [line for line in text.splitlines() if not line.startswith("-----")]
 
@@ -141,7 +141,7 @@ def described(client: RawClient) -> Iterator[str]:
 
 
 def changed_store(planted: Planted, client: RawClient) -> str:
-    """A store with another password, set while the node runs; and one whose password is wrong."""
+    """Sets a key store with another password while the node runs, and a wrong password; returns the errors."""
     store = planted.store("second", f"{MARK}-dynamic")
     prefix = "listener__name__stores__ssl__keystore__"
     right = {f"{prefix}location": str(store), f"{prefix}password": f"{MARK}-dynamic"}
@@ -153,22 +153,22 @@ def changed_store(planted: Planted, client: RawClient) -> str:
 
 
 def logins(planted: Planted) -> str:
-    """A token made, one login that succeeds and one that fails."""
-    said = []
+    """Logs in with a right and a wrong password, and creates a token; returns the answers."""
+    answers = []
     for password in (f"{MARK}-of-alice", f"{MARK}-guess"):
         with RawClient(planted.address("USERS")) as client:
             client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
             answer = client.call(SaslAuthenticateRequest(auth_bytes=f"\0alice\0{password}".encode()), 2)
-            said.append(repr((answer.error_code, answer.error_message)))
+            answers.append(repr((answer.error_code, answer.error_message)))
             if answer.error_code == 0:
-                made = client.call(CreateDelegationTokenRequest(), 3)
-                assert made.error_code == 0
-                planted.hmac = bytes(made.hmac)
-    return " ".join(said)
+                token = client.call(CreateDelegationTokenRequest(), 3)
+                assert token.error_code == 0
+                planted.hmac = bytes(token.hmac)
+    return " ".join(answers)
 
 
 def add_scram_user(client: RawClient) -> list[str]:
-    """A credential, and what must not be seen of it: the bytes that a login is checked with."""
+    """Adds a SCRAM credential and returns its secret forms: the bytes that verify a login."""
     salted = hashlib.pbkdf2_hmac("sha256", f"{MARK}-of-carol".encode(), b"salt-of-carol", 4096)
     added = ScramCredentialUpsertion(
         name="carol", mechanism=1, iterations=4096, salt=b"salt-of-carol", salted_password=salted
@@ -181,37 +181,39 @@ def add_scram_user(client: RawClient) -> list[str]:
 
 
 def forms(secret: bytes) -> list[str]:
-    """How bytes are written in logs and dumps."""
+    """The notations of bytes in logs and dumps."""
     return [base64.b64encode(secret).decode(), secret.hex(), repr(secret)[2:40]]
 
 
 def ottla(*words: str) -> str:
-    done = subprocess.run([sys.executable, "-m", "ottla.cli.main", *words], capture_output=True, text=True, timeout=120)
-    return f"$ ottla {words[0]} ended with {done.returncode}\n{done.stdout}{done.stderr}"
+    completed = subprocess.run(
+        [sys.executable, "-m", "ottla.cli.main", *words], capture_output=True, text=True, timeout=120
+    )
+    return f"$ ottla {words[0]} ended with {completed.returncode}\n{completed.stdout}{completed.stderr}"
 
 
 def test_no_secret_is_shown(planted: Planted) -> None:
     planted.node.start()
-    said: dict[str, str] = {}
+    outputs: dict[str, str] = {}
     with RawClient(planted.node.bootstrap) as client:
-        said["errors"] = changed_store(planted, client)
-        said["logins"] = logins(planted)
-        said["describe configs"] = "".join(described(client))
+        outputs["errors"] = changed_store(planted, client)
+        outputs["logins"] = logins(planted)
+        outputs["describe configs"] = "".join(described(client))
         secrets = [MARK, *planted.lines_of_key, *add_scram_user(client), *forms(planted.hmac)]
-    assert "ssl.keystore.password" in said["describe configs"]
+    assert "ssl.keystore.password" in outputs["describe configs"]
     properties = planted.node.directory / "server.properties"
-    said["doctor"] = ottla("doctor", "-b", planted.node.bootstrap) + ottla("doctor", "--config", str(properties))
-    said["describe"] = ottla("configs", "-b", planted.node.bootstrap, "describe", "--broker", "1", "--all", "--json")
+    outputs["doctor"] = ottla("doctor", "-b", planted.node.bootstrap) + ottla("doctor", "--config", str(properties))
+    outputs["describe"] = ottla("configs", "-b", planted.node.bootstrap, "describe", "--broker", "1", "--all", "--json")
     with urllib.request.urlopen(f"http://127.0.0.1:{planted.metrics_port}/metrics", timeout=60) as page:
-        said["metrics"] = page.read().decode()
+        outputs["metrics"] = page.read().decode()
     planted.node.stop()
-    said["log"] = planted.output
-    said["audit"] = "".join(path.read_text() for path in (planted.directory / "audit").iterdir())
+    outputs["log"] = planted.output
+    outputs["audit"] = "".join(path.read_text() for path in (planted.directory / "audit").iterdir())
     for file in planted.node.directory.rglob("__cluster_metadata-0/*"):
         if file.suffix in (".log", ".checkpoint"):
-            said[f"dump of {file.name}"] = ottla("dump-log", "--cluster-metadata-decoder", "--files", str(file))
-    found = {(where, secret[:24]) for where, text in said.items() for secret in secrets if secret in text}
-    assert not found
-    dumps = "".join(text for where, text in said.items() if where.startswith("dump of"))
+            outputs[f"dump of {file.name}"] = ottla("dump-log", "--cluster-metadata-decoder", "--files", str(file))
+    leaks = {(source, secret[:24]) for source, text in outputs.items() for secret in secrets if secret in text}
+    assert not leaks
+    dumps = "".join(text for source, text in outputs.items() if source.startswith("dump of"))
     assert "CONFIG_RECORD" in dumps
     assert "USER_SCRAM_CREDENTIAL_RECORD" in dumps

@@ -1,4 +1,4 @@
-"""`ottla up --secure`: certificates, a first user and the files of clients, with clients that others wrote."""
+"""`ottla up --secure`: certificates, a first user and the files of clients, with third-party clients."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ def consume(settings: dict[str, str], topic: str) -> bytes:
 
 
 def test_the_files_are_enough_for_clients(secured: SecuredUp, capsys: pytest.CaptureFixture[str]) -> None:
-    produce(secured.librdkafka(), "hello", b"world")
-    assert consume(secured.librdkafka(), "hello") == b"world"
+    produce(secured.librdkafka(), "greetings", b"world")
+    assert consume(secured.librdkafka(), "greetings") == b"world"
     assert run(["topics", "list", "--command-config", str(secured.file("client.properties"))]) == 0
-    assert "hello" in capsys.readouterr().out
+    assert "greetings" in capsys.readouterr().out
     assert "BEGIN CERTIFICATE" in secured.file("ca.pem").read_text()
 
 
 def test_what_is_printed_can_be_pasted(secured: SecuredUp) -> None:
     program = secured.said.partition("in Python:\n")[2].partition("\nOther users")[0]
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stdout) == (0, "0 records are missing\n"), done.stderr
+    completed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert (completed.returncode, completed.stdout) == (0, "0 records are missing\n"), completed.stderr
     assert f"--command-config {secured.file('client.properties')}" in secured.said
 
 
@@ -126,11 +126,11 @@ def test_further_clients_get_certificates(
     store = secured.file("clients/billing.pem")
     assert f"Wrote {store}; its principal is User:CN=billing,OU=finance." in capsys.readouterr().out
     with_it = {"ssl.certificate.location": str(store), "ssl.key.location": str(store)}
-    produce({**secured.librdkafka(), **with_it}, "hello", b"again")
+    produce({**secured.librdkafka(), **with_it}, "bills", b"again")
 
     assert run(["certificates", "list", "--json", *data]) == 0
     listed = json.loads(capsys.readouterr().out)
-    assert [each["principal"] for each in listed] == ["User:CN=admin", "User:CN=billing,OU=finance"]
+    assert [certificate["principal"] for certificate in listed] == ["User:CN=admin", "User:CN=billing,OU=finance"]
     assert run(["certificates", "create", "billing", *data]) == 1
     assert "exists already" in capsys.readouterr().err
     assert run(["certificates", "create", "../x", *data]) == 2

@@ -1,4 +1,4 @@
-"""Nodes that encrypt everything between them and log in at each other: they form, fail over and grow."""
+"""A cluster whose nodes encrypt all connections and log in to each other: it forms, fails over and grows."""
 
 from __future__ import annotations
 
@@ -102,19 +102,19 @@ class SecuredCluster:
         process.kill()
         process.wait()
 
-    def client(self, **more: Any) -> dict[str, Any]:
+    def client(self, **overrides: Any) -> dict[str, Any]:
         return {
-            "bootstrap.servers": ",".join(f"127.0.0.1:{self.ports[each]['CLIENTS']}" for each in self.running),
+            "bootstrap.servers": ",".join(f"127.0.0.1:{self.ports[node_id]['CLIENTS']}" for node_id in self.running),
             "security.protocol": "SASL_SSL",
             "ssl.ca.location": str(self.certificates.trusted),
             "sasl.mechanism": "SCRAM-SHA-512",
             "sasl.username": "admin",
             "sasl.password": "admin-secret",
-            **more,
+            **overrides,
         }
 
     def logged_in(self, node_id: int, user: str, password: str) -> RawClient:
-        """A connection to this node. The user may be new, and unknown to the node for a moment."""
+        """A logged-in connection to this node. A new user may be unknown to the node for a moment."""
         deadline = time.monotonic() + 60
         while True:
             client = RawClient(f"127.0.0.1:{self.ports[node_id]['CLIENTS']}")
@@ -177,12 +177,13 @@ def add_user(administrator: RawClient, name: str) -> list[int]:
     salted = hashlib.pbkdf2_hmac("sha512", b"secret", b"salt", 4096)
     added = ScramCredentialUpsertion(name=name, mechanism=2, iterations=4096, salt=b"salt", salted_password=salted)
     return [
-        each.error_code for each in administrator.call(AlterUserScramCredentialsRequest(upsertions=[added]), 0).results
+        result.error_code
+        for result in administrator.call(AlterUserScramCredentialsRequest(upsertions=[added]), 0).results
     ]
 
 
 def security_codes(client: RawClient) -> list[int]:
-    """The errors of everything that reads and changes rights and credentials; a controller decides the changes."""
+    """The errors of all requests that read or change ACLs and credentials; a controller decides the changes."""
     rule = AclCreation(resource_type=2, resource_name="t", principal="User:x", host="*", operation=3, permission_type=3)
     acls = DescribeAclsRequest(resource_type_filter=1, pattern_type_filter=1, operation=1, permission_type=1)
     return [
@@ -194,7 +195,7 @@ def security_codes(client: RawClient) -> list[int]:
 
 
 def check_that_the_clients_rights_count_on_every_node(cluster: SecuredCluster) -> None:
-    """Nodes are super users, and two of three forward changes to the third: the client's own rights count."""
+    """Nodes are super users, and two of three forward changes to the third, which must check the client's rights."""
     with cluster.logged_in(1, "admin", "admin-secret") as administrator:
         assert add_user(administrator, "bob") == [0]
     for node_id in VOTERS:
@@ -218,7 +219,7 @@ def test_a_cluster_with_sasl_ssl_everywhere_forms_fails_over_and_grows(cluster: 
     cluster.produce("orders", after)
     cluster.consume("orders", before + after)
     cluster.start(killed)
-    # The fourth node formats its directory for the cluster that it finds.
+    # The fourth node formats its directory for the existing cluster.
     cluster.start(4)
     cluster.create("more", 4)
     cluster.produce("more", before)

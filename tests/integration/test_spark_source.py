@@ -22,25 +22,25 @@ from tests.support.spark_reading import Stream, batch_reader, everything, rows, 
 from tests.support.spark_topics import Topics, numbered
 
 ALL = ReadAllAvailable()
-# For tests in which something is asked for again and again.
+# Settings for tests with many retries.
 IMPATIENT = {"retry.backoff.ms": "20", "retry.backoff.max.ms": "20", "default.api.timeout.ms": "30000"}
 
 
 @pytest.fixture(scope="module")
 def topics() -> Iterator[Topics]:
-    """On a cluster of our own, or on the one that OTTLA_TEST_BOOTSTRAP names: Apache Kafka must give the same."""
-    given = os.environ.get("OTTLA_TEST_BOOTSTRAP")
-    if given:
-        found = Topics(given)
-        yield found
-        found.close()
+    """Topics on a new cluster, or on the cluster of OTTLA_TEST_BOOTSTRAP: Apache Kafka must give the same results."""
+    bootstrap = os.environ.get("OTTLA_TEST_BOOTSTRAP")
+    if bootstrap:
+        cluster_topics = Topics(bootstrap)
+        yield cluster_topics
+        cluster_topics.close()
         return
     with ottla.testing.cluster(
         settings={"log.cleaner.backoff.ms": "100", "log.retention.check.interval.ms": "500"}
     ) as c:
-        found = Topics(c.bootstrap)
-        yield found
-        found.close()
+        cluster_topics = Topics(c.bootstrap)
+        yield cluster_topics
+        cluster_topics.close()
 
 
 # Batch queries.
@@ -50,12 +50,12 @@ def test_all_of_a_topic_with_every_column(topics: Topics) -> None:
     name = topics.create(partitions=2)
     topics.send(name, [(b"k", b"v", [("h", b"1")])], partition=1, timestamp_ms=1_700_000_000_123)
     reader = batch_reader(topics, subscribe=name)
-    found = rows(reader, reader.partitions())
-    assert [(row["key"], row["value"], row["topic"], row["partition"], row["offset"]) for row in found] == [
+    result_rows = rows(reader, reader.partitions())
+    assert [(row["key"], row["value"], row["topic"], row["partition"], row["offset"]) for row in result_rows] == [
         (b"k", b"v", name, 1, 0)
     ]
-    assert found[0]["timestamp"].timestamp() == pytest.approx(1_700_000_000.123)
-    assert found[0]["headers"] == [{"key": "h", "value": b"1"}]
+    assert result_rows[0]["timestamp"].timestamp() == pytest.approx(1_700_000_000.123)
+    assert result_rows[0]["headers"] == [{"key": "h", "value": b"1"}]
     assert "headers" not in rows(batch_reader(topics, subscribe=name, includeHeaders="false"), reader.partitions())[0]
 
 
@@ -87,7 +87,7 @@ def test_between_two_times(topics: Topics) -> None:
         batch_reader(topics, subscribe=name, startingTimestamp="99999998", endingTimestamp="99999999").partitions()
     late = {"startingTimestamp": "99999999", "startingOffsetsByTimestampStrategy": "latest"}
     assert everything(batch_reader(topics, subscribe=name, **late)) == []
-    # What is younger than the youngest record is where a query ends, whatever the strategy says.
+    # An ending timestamp after the last record means the end of the log, under every strategy.
     assert len(everything(batch_reader(topics, subscribe=name, endingTimestamp="99999999"))) == 10
 
 
@@ -140,45 +140,45 @@ def test_a_compacted_topic_ends_where_it_ends(topics: Topics) -> None:
         cleanup_policy="compact", segment_bytes="1048576", min_cleanable_dirty_ratio="0.001", segment_ms="100"
     )
     reader = batch_reader(topics, subscribe=name)
-    found: list[dict[str, Any]] = []
+    result_rows: list[dict[str, Any]] = []
     for turn in range(1_000):
         topics.send(name, [(b"%d" % (number % 10), b"%d-%d" % (turn, number), ()) for number in range(100)])
-        found = rows(reader, reader.partitions())
-        if len(found) < (turn + 1) * 100:
+        result_rows = rows(reader, reader.partitions())
+        if len(result_rows) < (turn + 1) * 100:
             break
     # The log was compacted. Records that compaction removed are not missing.
-    assert len(found) < (turn + 1) * 100
-    latest = {row["key"]: row["value"] for row in found}
+    assert len(result_rows) < (turn + 1) * 100
+    latest = {row["key"]: row["value"] for row in result_rows}
     assert latest == {b"%d" % number: b"%d-%d" % (turn, 90 + number) for number in range(10)}
     stream = Stream(topics, subscribe=name, maxOffsetsPerTrigger="17")
-    seen: dict[bytes, bytes] = {}
+    latest_streamed: dict[bytes, bytes] = {}
     while (batch := stream.batch()) is not None:
-        seen |= {value.partition(b"-")[2][-1:]: value for value in batch}
-    assert set(seen.values()) == set(latest.values())
+        latest_streamed |= {value.partition(b"-")[2][-1:]: value for value in batch}
+    assert set(latest_streamed.values()) == set(latest.values())
 
 
 def test_an_empty_answer_is_the_end_only_of_what_the_broker_has_itself(
     topics: Topics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What lies in remote storage may not come in time: the answer is then empty, and the records are there."""
+    """Records in remote storage may not come in time: the fetch is then empty although the records exist."""
     name = topics.create()
     topics.send(name, numbered(0, 10))
     ask, find = fetch.RangeReader._ask, Offsets.find
     empty = PartitionData(partition_index=0, high_watermark=10, last_stable_offset=10, records=None)
     answers = [empty]
 
-    async def asked(reader: fetch.RangeReader) -> PartitionData:
+    async def pop_or_ask(reader: fetch.RangeReader) -> PartitionData:
         return answers.pop() if answers else await ask(reader)
 
-    monkeypatch.setattr(fetch.RangeReader, "_ask", asked)
+    monkeypatch.setattr(fetch.RangeReader, "_ask", pop_or_ask)
     assert everything(batch_reader(topics, subscribe=name)) == []
 
-    async def found(offsets: Offsets, times: Any, **options: Any) -> Any:
+    async def find_with_local_start(offsets: Offsets, times: Any, **options: Any) -> Any:
         if EARLIEST_LOCAL in times.values():
             return {time: FoundOffset(10, -1, 0) for time in times}
         return await find(offsets, times, **options)
 
-    monkeypatch.setattr(Offsets, "find", found)
+    monkeypatch.setattr(Offsets, "find", find_with_local_start)
     answers += [empty, empty]
     assert everything(batch_reader(topics, subscribe=name, **IMPATIENT)) == numbered(0, 10)
 
@@ -203,13 +203,13 @@ def test_no_batch_is_larger_than_its_limit(topics: Topics) -> None:
     stream = Stream(topics, subscribe=name, maxOffsetsPerTrigger="30")
     assert stream.reader.getDefaultReadLimit() == ReadMaxRows(30)
     sizes = []
-    seen: list[bytes] = []
+    streamed: list[bytes] = []
     while (batch := stream.batch()) is not None:
         sizes.append(len(batch))
-        seen += batch
+        streamed += batch
     assert sizes == [30, 30, 30, 10]
-    assert sorted(seen) == sorted(numbered(0, 100))
-    # A trigger that wants everything gets everything.
+    assert sorted(streamed) == sorted(numbered(0, 100))
+    # A ReadAllAvailable trigger is not limited by maxOffsetsPerTrigger.
     other = stream_reader(topics, subscribe=name, maxOffsetsPerTrigger="30")
     assert other.latestOffset(other.initialOffset(), ALL)[name] == {"0": 90, "1": 10}
 
@@ -263,10 +263,10 @@ def test_a_leader_may_learn_late_of_what_metadata_names(topics: Topics, monkeypa
     topics.send(name, numbered(0, 10))
     find, answers = Offsets.find, list[KafkaError]()
 
-    async def found(offsets: Offsets, times: Any, **options: Any) -> Any:
+    async def find_after_errors(offsets: Offsets, times: Any, **options: Any) -> Any:
         return dict.fromkeys(times, answers.pop()) if answers else await find(offsets, times, **options)
 
-    monkeypatch.setattr(Offsets, "find", found)
+    monkeypatch.setattr(Offsets, "find", find_after_errors)
     not_yet = [KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "There is no such partition here.")] * 2
     answers += not_yet
     stream = Stream(topics, subscribe=name)
@@ -285,10 +285,10 @@ def test_aborted_records_and_markers_are_left_out(topics: Topics) -> None:
     topics.send_transaction(name, numbered(20, 25), commit=True)
     topics.send_transaction(name, numbered(25, 30), commit=False)
     stream = Stream(topics, subscribe=name, maxOffsetsPerTrigger="4")
-    seen: list[bytes] = []
+    streamed: list[bytes] = []
     while (batch := stream.batch()) is not None:
-        seen += batch
-    assert seen == [*numbered(0, 10), *numbered(20, 25)]
+        streamed += batch
+    assert streamed == [*numbered(0, 10), *numbered(20, 25)]
     assert stream.offset[name] == {"0": 34}
     assert everything(batch_reader(topics, subscribe=name, **{"isolation.level": "read_uncommitted"})) == numbered(
         0, 30
@@ -311,7 +311,7 @@ def test_a_log_that_was_trimmed(topics: Topics) -> None:
     topics.send(name, numbered(0, 10))
     stream = Stream(topics, subscribe=name)
     assert stream.batch() == numbered(0, 10)
-    # What was read already may go.
+    # The deletion of records that were already read is no data loss.
     topics.delete_records(name, before=10)
     assert stream.batch() is None
     topics.send(name, numbered(10, 30))
@@ -345,7 +345,7 @@ def test_a_log_that_is_trimmed_after_a_batch_was_planned(topics: Topics) -> None
 
 
 def test_a_batch_that_is_run_again_has_the_same_tasks(topics: Topics) -> None:
-    """A sink knows by a task's number what it has written of a batch."""
+    """A sink identifies the written parts of a batch by the task's number."""
     name = topics.create(partitions=2)
     topics.send(name, numbered(0, 10))
     topics.send(name, numbered(10, 20), partition=1)
@@ -385,7 +385,7 @@ def test_where_a_new_partition_begins_is_part_of_its_batch(topics: Topics) -> No
 
 
 def test_a_log_that_ends_before_where_a_query_stands(topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As after the election of a leader that had not everything; what it gets now has offsets that were read before."""
+    """As after an unclean leader election; new records get offsets that the query has already read."""
     monkeypatch.setattr(planner, "_LOOK_SECONDS", 0.01)
     name = topics.create()
     topics.send(name, numbered(0, 10))
@@ -398,7 +398,7 @@ def test_a_log_that_ends_before_where_a_query_stands(topics: Topics, monkeypatch
     assert stream.batch() is None
     topics.send(name, [b"new"])
     assert stream.batch() == [b"new"]
-    # What an open transaction hides is not lost.
+    # Records hidden by an open transaction are not lost.
     ahead = Stream(topics, subscribe=name, **{"isolation.level": "read_uncommitted"})
     with topics.open_transaction(name, [b"inside"]):
         assert ahead.batch() == [*numbered(0, 10), b"new", b"inside"]
@@ -433,7 +433,7 @@ def test_a_topic_that_is_deleted_after_a_batch_was_planned(topics: Topics, monke
         rows(strict, planned)
     lenient = stream_reader(topics, subscribe=name, failOnDataLoss="false", **IMPATIENT)
     assert rows(lenient, planned) == []
-    # The query comes back, and runs the batch that is in its checkpoint.
+    # The query is restarted, and runs the batch of its checkpoint again.
     assert rows(lenient, lenient.partitions(start, end)) == []
 
 
@@ -471,7 +471,7 @@ def test_a_topic_that_is_gone(topics: Topics) -> None:
     with pytest.raises(DataLost, match="was deleted"):
         stream.batch()
     stream.restart(onDataLoss="earliest")
-    # It may come back.
+    # The topic may be created again.
     assert stream.batch() is None
     topics.create(name)
     assert stream.batch() is None

@@ -1,4 +1,4 @@
-"""What is not switched on is refused as Apache Kafka 4.3 refuses it, in every version, by brokers and controllers."""
+"""Brokers and controllers refuse disabled features in every version as Apache Kafka 4.3 does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.support.as_kafka import Answers, KafkasAnswers, as_kept
 from tests.support.brokers import OttlaFromFile
 from tests.support.switched_off_scenario import play
 
-# Where we differ on purpose, and why.
+# Intended differences from Apache Kafka, with their reasons.
 _NO_HANDLER = "a controller of Apache Kafka announces this API, but has nothing that answers it"
 DIFFERENCES = {
     f"controller: describe {whose} tokens, version {version}": _NO_HANDLER

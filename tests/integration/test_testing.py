@@ -1,4 +1,4 @@
-"""`ottla.testing` itself: what a project that tests against it relies on."""
+"""`ottla.testing` itself: the guarantees for projects that test with it."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def test_the_fixture_gives_a_cluster_that_takes_records(ottla_cluster: ottla.tes
 
 
 class BrokenTest(Exception):
-    """What a test may raise in the middle of everything."""
+    """An exception that a test raises while the cluster runs."""
 
 
 def children() -> set[str]:
-    """Processes that this one has started and that are not gone, zombies included."""
+    """The child processes of this process, zombies included."""
     return {pid for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
 
 
@@ -106,24 +106,24 @@ def test_data_is_in_memory_where_there_is_such_a_place() -> None:
 
 
 def files_written(pid: int) -> list[Path]:
-    """Regular files that a process has open and not only for reading."""
-    found = []
+    """The regular files that a process has open for writing."""
+    paths = []
     for link in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):
             flags = re.search(r"^flags:\s*(\d+)", (link.parent.parent / "fdinfo" / link.name).read_text(), re.MULTILINE)
             assert flags is not None
             path = Path(os.readlink(link))
             if int(flags.group(1), 8) & os.O_ACCMODE != os.O_RDONLY and path.is_file():
-                found.append(path)
-    return found
+                paths.append(path)
+    return paths
 
 
 def test_every_node_has_ports_of_its_own() -> None:
-    with ottla.testing.cluster(nodes=3) as one, ottla.testing.cluster(nodes=3) as other:
-        listeners = [node.properties()["listeners"] for node in [*one.nodes, *other.nodes]]
+    with ottla.testing.cluster(nodes=3) as first, ottla.testing.cluster(nodes=3) as second:
+        listeners = [node.properties()["listeners"] for node in [*first.nodes, *second.nodes]]
         ports = [port for listener in listeners for port in re.findall(r":(\d+)", listener)]
         assert len(ports) == len(set(ports)) == 12
-        assert {node.address.rpartition(":")[2] for node in [*one.nodes, *other.nodes]} <= set(ports)
+        assert {node.address.rpartition(":")[2] for node in [*first.nodes, *second.nodes]} <= set(ports)
 
 
 def test_a_restart_keeps_port_and_data_and_settings() -> None:
@@ -142,10 +142,10 @@ def test_a_restart_keeps_port_and_data_and_settings() -> None:
 
 
 def test_clusters_side_by_side_do_not_meet() -> None:
-    with ottla.testing.cluster() as one, ottla.testing.cluster() as other:
-        assert one.bootstrap != other.bootstrap
-        produce_one(one.bootstrap, "only-here")
-        assert not (other.node(1).directory / "data" / "only-here-0").exists()
+    with ottla.testing.cluster() as first, ottla.testing.cluster() as second:
+        assert first.bootstrap != second.bootstrap
+        produce_one(first.bootstrap, "only-here")
+        assert not (second.node(1).directory / "data" / "only-here-0").exists()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere ports cannot be held")
@@ -167,7 +167,7 @@ def test_a_node_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch, tmp_
         ottla.testing.cluster(settings={"num.partitions": "none"}),
     ):
         pytest.fail("it started")
-    # And nothing is left of it.
+    # The failed start leaves no files and no processes.
     assert list(tmp_path.iterdir()) == []
     assert children() == before
 
@@ -177,9 +177,9 @@ def test_the_plugin_costs_nothing_until_it_is_used() -> None:
         "import sys, ottla.testing.plugin;"
         "print(sorted(m for m in sys.modules if m.startswith('ottla.') and not m.startswith('ottla.testing')))"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
-    assert "ottla.testing.clusters" not in done.stdout
+    completed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert completed.stdout == "[]\n"
+    assert "ottla.testing.clusters" not in completed.stdout
 
 
 def test_nodes_do_not_outlive_a_test_process_that_is_killed() -> None:

@@ -1,4 +1,4 @@
-"""Encrypted listeners with clients that others wrote."""
+"""Encrypted listeners with third-party clients."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ with warnings.catch_warnings():
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 LISTENERS = {"OPEN": "SSL", "STRICT": "SSL", "LOGIN": "SASL_SSL"}
-# With certificates that clients do not accept.
+# Listeners with certificates that clients reject.
 ODD_LISTENERS = {"ELSEWHERE": "SSL", "EXPIRED": "SSL"}
 
 
@@ -69,19 +69,19 @@ def node(certificates: Certificates, tmp_path_factory: pytest.TempPathFactory) -
         yield running
 
 
-def librdkafka(node: SecuredNode, certificates: Certificates, listener: str, **more: Any) -> dict[str, Any]:
-    given = {
+def librdkafka(node: SecuredNode, certificates: Certificates, listener: str, **overrides: Any) -> dict[str, Any]:
+    config = {
         "bootstrap.servers": node.address(listener),
         "security.protocol": LISTENERS[listener],
         "ssl.ca.location": str(certificates.trusted),
-        **more,
+        **overrides,
     }
     if listener == "STRICT":
-        given["ssl.key.location"] = str(certificates.client_key)
-        given["ssl.certificate.location"] = str(certificates.client_certificate)
+        config["ssl.key.location"] = str(certificates.client_key)
+        config["ssl.certificate.location"] = str(certificates.client_certificate)
     if listener == "LOGIN":
-        given |= {"sasl.mechanism": "PLAIN", "sasl.username": "bob", "sasl.password": "bob-secret"}
-    return given
+        config |= {"sasl.mechanism": "PLAIN", "sasl.username": "bob", "sasl.password": "bob-secret"}
+    return config
 
 
 @pytest.mark.parametrize("listener", LISTENERS)
@@ -108,11 +108,11 @@ def test_librdkafka_writes_and_reads(node: SecuredNode, certificates: Certificat
 def test_the_certificate_is_the_principal(node: SecuredNode, certificates: Certificates) -> None:
     """Only User:ALICE is a super user, and the topic has no ACL (`ssl.principal.mapping.rules`)."""
     certificates.write("mallory", certificates.authority.for_client("mallory"))
-    given = librdkafka(node, certificates, "STRICT")
-    given["ssl.key.location"] = str(certificates.directory / "mallory.key")
-    given["ssl.certificate.location"] = str(certificates.directory / "mallory.crt")
+    config = librdkafka(node, certificates, "STRICT")
+    config["ssl.key.location"] = str(certificates.directory / "mallory.key")
+    config["ssl.certificate.location"] = str(certificates.directory / "mallory.crt")
     errors: list[Any] = []
-    producer = confluent_kafka.Producer(given)
+    producer = confluent_kafka.Producer(config)
     producer.produce("orders", b"x", on_delivery=lambda error, _: errors.append(error.code()))
     assert producer.flush(30) == 0
     assert errors == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
@@ -157,19 +157,19 @@ def test_aiokafka_and_kafka_python(node: SecuredNode, certificates: Certificates
 
 
 def own_properties(node: SecuredNode, certificates: Certificates, listener: str, **changes: str | None) -> Any:
-    given: dict[str, str | None] = {
+    properties: dict[str, str | None] = {
         "security.protocol": LISTENERS.get(listener, "SSL"),
         "bootstrap.servers": node.address(listener) if listener in node.ports else node.node.bootstrap,
         "default.api.timeout.ms": "20000",
         **certificates.client_properties(with_key=listener == "STRICT"),
     }
     if listener == "LOGIN":
-        given |= {
+        properties |= {
             "sasl.mechanism": "PLAIN",
             "sasl.jaas.config": f'{PLAIN} required username=bob password="bob-secret";',
         }
-    given |= {name.replace("_", "."): value for name, value in changes.items()}
-    return {name: value for name, value in given.items() if value is not None}
+    properties |= {name.replace("_", "."): value for name, value in changes.items()}
+    return {name: value for name, value in properties.items() if value is not None}
 
 
 @pytest.mark.parametrize("listener", LISTENERS)
@@ -237,9 +237,9 @@ def test_our_own_commands_use_tls(node: SecuredNode, certificates: Certificates,
     file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
     program = str(Path(sys.executable).parent / "ottla")
     options = ["--bootstrap-server", node.address("STRICT"), "--command-config", str(file)]
-    done = subprocess.run([program, "topics", "--list", *options], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert "orders" in done.stdout
+    completed = subprocess.run([program, "topics", "--list", *options], capture_output=True, text=True, timeout=60)
+    assert completed.returncode == 0, completed.stderr
+    assert "orders" in completed.stdout
 
 
 def test_the_client_of_spark_tasks(node: SecuredNode, certificates: Certificates) -> None:
@@ -255,7 +255,7 @@ def test_the_client_of_spark_tasks(node: SecuredNode, certificates: Certificates
         client.close()
 
 
-# -- clients that are not honest -----------------------------------------------------------------------------------
+# -- hostile clients -----------------------------------------------------------------------------------------------
 
 
 def ask_over_tls(node: SecuredNode, certificates: Certificates, listener: str = "OPEN") -> ssl.SSLSocket:
@@ -308,12 +308,12 @@ def test_a_truncated_record_and_a_broken_one_end_the_connection_alone(
 
 
 def test_a_client_cannot_renegotiate(node: SecuredNode, certificates: Certificates) -> None:
-    """OpenSSL's own client asks for a new handshake when it reads a line `R`."""
+    """OpenSSL's client requests a new handshake when it reads a line `R`."""
     command = ["openssl", "s_client", "-tls1_2", "-connect", f"127.0.0.1:{node.ports['OPEN']}"]
     command += ["-CAfile", str(certificates.trusted)]
-    done = subprocess.run(command, input="R\n", capture_output=True, text=True, timeout=60)
-    assert "RENEGOTIATING" in done.stderr
-    assert "no renegotiation" in done.stderr
+    completed = subprocess.run(command, input="R\n", capture_output=True, text=True, timeout=60)
+    assert "RENEGOTIATING" in completed.stderr
+    assert "no renegotiation" in completed.stderr
 
 
 def test_no_secret_is_logged(node: SecuredNode, certificates: Certificates) -> None:

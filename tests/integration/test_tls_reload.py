@@ -1,4 +1,4 @@
-"""Certificates of a running node change, and connections go on."""
+"""Certificates of a running node change, and open connections stay usable."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def node(certificates: Certificates, tmp_path_factory: pytest.TempPathFactory) -
 
 
 class Client:
-    """One TLS connection that asks for the versions of the node."""
+    """A TLS connection that sends ApiVersions requests to the node."""
 
     def __init__(self, node: SecuredNode, certificates: Certificates, listener: str, store: Path | None = None) -> None:
         context = ssl.create_default_context(cafile=str(certificates.trusted))
@@ -50,17 +50,17 @@ class Client:
 
     @property
     def certificate(self) -> bytes:
-        shown = self.connected.getpeercert(binary_form=True)
-        assert shown is not None
-        return shown
+        certificate = self.connected.getpeercert(binary_form=True)
+        assert certificate is not None
+        return certificate
 
     def ask(self) -> None:
         self.connected.sendall(struct.pack(">ihhih", 10, 18, 0, 7, -1))
         received = b""
         while len(received) < 4 or len(received) < 4 + int.from_bytes(received[:4], "big"):
-            more = self.connected.recv(65_536)
-            assert more, "the node closed the connection"
-            received += more
+            chunk = self.connected.recv(65_536)
+            assert chunk, "the node closed the connection"
+            received += chunk
         assert received[4:8] == struct.pack(">i", 7)
 
     def __enter__(self) -> Client:
@@ -96,7 +96,7 @@ def test_a_file_that_has_changed_is_read_again(node: SecuredNode, certificates: 
         renewed = certificates.write("node", authority.for_node(*NAMES, "more.example", common_name="Node"))
         wait_until(lambda: shown_by(node, certificates, "FILE") == der_of(renewed))
         early.ask()
-        # A certificate for another name, and one with fewer names, are not used; nor is half a file.
+        # The node rejects a certificate for another name, a certificate with fewer names, and an incomplete file.
         for name, pair in (
             ("another", authority.for_node(*NAMES, "more.example", common_name="another")),
             ("fewer", authority.for_node(*NAMES, common_name="node")),
@@ -141,7 +141,7 @@ def test_a_certificate_changes_through_the_admin_protocol(node: SecuredNode, cer
 
 
 def test_a_certificate_expires_while_its_client_is_connected(node: SecuredNode, certificates: Certificates) -> None:
-    """As in Apache Kafka, the connection goes on, and the next one is refused."""
+    """As in Apache Kafka, the open connection stays usable, and a new connection is refused."""
     brief = certificates.write("brief", certificates.authority.for_client("brief", days=5 / 86_400))
     with Client(node, certificates, "STRICT", brief) as early:
         early.ask()

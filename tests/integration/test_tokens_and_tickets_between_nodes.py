@@ -1,4 +1,4 @@
-"""Clusters whose nodes log in at each other with bearer tokens or Kerberos: they form and fail over."""
+"""Clusters whose nodes log in to each other with bearer tokens or Kerberos: they form and fail over."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ VOTERS = (1, 2, 3)
 LISTENERS = ("BROKERS", "CONTROLLER")
 OAUTH = "org.apache.kafka.common.security.oauthbearer"
 KERBEROS = "com.sun.security.auth.module.Krb5LoginModule"
-# Tokens live as long, so that every connection logs in again while the test runs.
+# The lifetime of tokens: short enough for every connection to log in again while the test runs.
 TOKEN_SECONDS = 8.0
 
 
@@ -92,13 +92,13 @@ class Cluster:
     def output(self) -> str:
         return "".join((self._directory / f"{node_id}.txt").read_text() for node_id in VOTERS)
 
-    def client(self, **more: Any) -> dict[str, Any]:
+    def client(self, **overrides: Any) -> dict[str, Any]:
         return {
             "bootstrap.servers": ",".join(f"localhost:{self._ports[node_id]['BROKERS']}" for node_id in self.running),
             "security.protocol": "SASL_SSL",
             "ssl.ca.location": str(self._certificates.trusted),
             **self._client,
-            **more,
+            **overrides,
         }
 
 
@@ -122,8 +122,8 @@ def check_that_it_forms_and_fails_over(cluster: Cluster) -> None:
 
 
 def partitions(cluster: Cluster) -> list[Any]:
-    found = AdminClient(cluster.client()).list_topics("orders", timeout=60).topics["orders"].partitions
-    return list(found.values())
+    partitions_by_index = AdminClient(cluster.client()).list_topics("orders", timeout=60).topics["orders"].partitions
+    return list(partitions_by_index.values())
 
 
 def produce(cluster: Cluster, values: list[bytes]) -> None:
@@ -143,7 +143,7 @@ def provider() -> Iterator[IdentityProvider]:
 
 
 def test_nodes_with_tokens_of_an_endpoint_and_of_a_file(tmp_path: Path, provider: IdentityProvider) -> None:
-    """Brokers ask the token endpoint; controllers read a file whose token does not expire meanwhile."""
+    """Brokers use the token endpoint; controllers read a file whose token does not expire during the test."""
     keys, endpoint, file = f"{provider.url}/keys", f"{provider.url}/token", tmp_path / "token"
     file.write_text(provider.token("controller", exp=time.time() + 3600))
     settings = {
@@ -171,7 +171,7 @@ def test_nodes_with_tokens_of_an_endpoint_and_of_a_file(tmp_path: Path, provider
     }
     with Cluster(tmp_path, settings, client).started() as cluster:
         check_that_it_forms_and_fails_over(cluster)
-        # The first token of each broker, and another one after a few seconds.
+        # The first token of every broker, and a second token after a few seconds.
         deadline = time.monotonic() + 60
         while provider.asked.count("/token") < 2 * len(VOTERS):
             assert time.monotonic() < deadline

@@ -1,4 +1,4 @@
-"""Answers about records, markers and offsets of transactions, beside those of Apache Kafka 4.3."""
+"""Records, markers and offsets of transactions: answers, compared with those of Apache Kafka 4.3."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ KAFKA = KafkasAnswers(ANSWERS)
 
 
 @pytest.fixture(scope="module")
-def heard() -> Answers:
+def answers() -> Answers:
     return played_with_ottla(play, SETTINGS)
 
 
-def test_the_scenario_is_the_one_kafka_was_asked(heard: Answers) -> None:
-    KAFKA.check_scenario(heard)
+def test_the_scenario_is_the_one_kafka_was_asked(answers: Answers) -> None:
+    KAFKA.check_scenario(answers)
 
 
 @pytest.mark.parametrize("label", KAFKA.labels)
-def test_the_same_answer(heard: Answers, label: str) -> None:
-    KAFKA.check(heard, label)
+def test_the_same_answer(answers: Answers, label: str) -> None:
+    KAFKA.check(answers, label)

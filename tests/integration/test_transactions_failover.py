@@ -1,4 +1,4 @@
-"""Transactions outlive their coordinator, whenever it goes; and a newer producer fences the older for good."""
+"""Transactions survive the loss of their coordinator at any point; a newer producer fences the older for good."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ TIMEOUT_S = 30
 
 
 def coordinator_of(cluster: Cluster, transactional_id: str, *, asked: int = 1) -> int:
-    found: list[int] = []
+    node_ids: list[int] = []
 
     def is_found() -> bool:
         request = FindCoordinatorRequest(key_type=1, coordinator_keys=[transactional_id])
         (answer,) = ask(cluster.node(asked), request, 4).coordinators
         if not answer.error_code:
-            found.append(answer.node_id)
-        return bool(found)
+            node_ids.append(answer.node_id)
+        return bool(node_ids)
 
     wait_until(is_found, "a coordinator is found")
-    return found[-1]
+    return node_ids[-1]
 
 
 def id_coordinated_by(cluster: Cluster, node_id: int) -> str:
@@ -58,7 +58,7 @@ def producer_for(cluster: Cluster, transactional_id: str) -> Producer:
 
 
 def committed_values(cluster: Cluster, topic: str, count: int) -> list[str]:
-    """What a reader of committed records sees in the first partition, in order, once there are so many."""
+    """The committed values of partition 0 in order; waits until there are `count`, and returns a surplus, too."""
     settings = {"group.id": "none", "enable.auto.commit": False, "log_level": 0}
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "isolation.level": "read_committed", **settings})
     consumer.assign([TopicPartition(topic, 0, 0)])
@@ -70,7 +70,7 @@ def committed_values(cluster: Cluster, topic: str, count: int) -> list[str]:
 
     try:
         wait_until(has_enough, f"{count} records are committed")
-        # What should not be there would follow at once.
+        # A surplus record would follow at once.
         count += 1
         has_enough()
     finally:
@@ -96,7 +96,7 @@ def test_an_open_transaction_survives_its_coordinator() -> None:
         cluster.node(3).kill()
         producer.commit_transaction(TIMEOUT_S)
         wait_until(lambda: coordinator_of(cluster, name) != 3, "the node that is asked knows the next coordinator")
-        # So does the producer: what it aborts and what it commits then goes to another node.
+        # The producer finds it, too: its next abort and its next commit go to another node.
         producer.begin_transaction()
         producer.produce("t", "never to be seen")
         assert producer.flush(TIMEOUT_S) == 0
@@ -118,7 +118,7 @@ def test_what_was_decided_is_finished_by_the_next_coordinator() -> None:
         producer.produce("far", "decided")
         assert producer.flush(TIMEOUT_S) == 0
         cluster.node(3).kill()
-        # Decided and answered, but the markers cannot be written.
+        # The commit is decided and answered, but the markers cannot be written.
         producer.commit_transaction(TIMEOUT_S)
         assert state_of(cluster, name, 2) == "PrepareCommit"
         cluster.node(3).start()
@@ -148,7 +148,7 @@ def test_a_newer_producer_fences_the_older() -> None:
 
 
 def test_many_producers_at_once() -> None:
-    """Every record of a committed transaction once, in the order of its producer; of an aborted one none."""
+    """Records of committed transactions are there once, in the order of their producer; aborted records are not."""
     with ottla.testing.cluster(settings={"transaction.state.log.num.partitions": "3"}) as cluster:
         create_topic(cluster.node(1), "t")
         failures: list[BaseException] = []
@@ -176,4 +176,9 @@ def test_many_producers_at_once() -> None:
         values = committed_values(cluster, "t", 8 * 20 * 3)
         for number in range(8):
             own = [value for value in values if value.startswith(f"{number}:")]
-            assert own == [f"{number}:{each}:{record}" for each in range(30) if each % 3 != 2 for record in range(3)]
+            assert own == [
+                f"{number}:{round_number}:{record}"
+                for round_number in range(30)
+                if round_number % 3 != 2
+                for record in range(3)
+            ]

@@ -1,4 +1,4 @@
-"""Producers that speak the first version of transactions: they add partitions themselves, and keep their epoch."""
+"""Producers with the first version of transactions: they add partitions themselves, and keep their epoch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import ottla.testing
 from tests.integration.cluster_calls import create_topic
 
 with warnings.catch_warnings():
-    # It reads its own data in a way that Python has deprecated.
+    # The library reads its own data with a deprecated function of Python.
     warnings.simplefilter("ignore", DeprecationWarning)
     from kafka import KafkaProducer
 

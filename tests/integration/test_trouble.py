@@ -56,7 +56,7 @@ def test_a_full_disk_holds_producers_up_and_lets_readers_read() -> None:
 
         settings: dict[str, Any] = {"bootstrap.servers": running.bootstrap, "linger.ms": 5, "batch.size": 20_000}
         producer = Producer({**settings, "retry.backoff.ms": 50, "enable.idempotence": True})
-        # To the node, a file that may not grow is a full disk.
+        # A file size limit looks like a full disk to the node.
         pid = running.node(1).pid
         before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (200_000, before[1]))
@@ -64,7 +64,7 @@ def test_a_full_disk_holds_producers_up_and_lets_readers_read() -> None:
         for text in texts:
             producer.produce("t", text, on_delivery=on_delivery)
         eventually(lambda: producer.poll(0.1) >= 0 and "No room to append" in running.node(1).output)
-        # What was written before is acknowledged, as soon as this side gets to hear of it.
+        # Records written before the limit are acknowledged; the client may see the answers a moment later.
         eventually(lambda: producer.poll(0.1) >= 0 and len(delivered) > 100)
         before_room = list(delivered)
         assert len(before_room) < 200
@@ -94,7 +94,7 @@ def test_a_directory_that_fails_takes_only_its_own_partitions_along(tmp_path: Pa
             if error is None:
                 delivered.add(message.partition() or 0)
 
-        # Enough for a second segment, which cannot be begun where the directory is gone.
+        # Enough for a second segment, which cannot be created in a missing directory.
         for _ in range(30):
             for partition in range(4):
                 filler.produce("t", os.urandom(50_000), partition=partition)
@@ -139,15 +139,15 @@ def test_a_crowd_that_comes_at_once_is_let_in() -> None:
         host, _, port = running.bootstrap.rpartition(":")
         node = running.node(1)
         crowd: list[socket.socket] = []
-        # The node looks away while they come: it has to hold them all until it looks again.
+        # The node is stopped while the clients connect: its backlog must hold all connections until it continues.
         os.kill(node.pid, signal.SIGSTOP)
         try:
             crowd.extend(socket.create_connection((host, int(port)), timeout=30) for _ in range(300))
         finally:
             os.kill(node.pid, signal.SIGCONT)
         request = b"\0\0\0\x0a" + b"\0\x12\0\0" + b"\0\0\0\1" + b"\xff\xff"
-        for each in crowd:
-            each.sendall(request)
-        for each in crowd:
-            assert len(each.recv(4)) == 4
-            each.close()
+        for connection in crowd:
+            connection.sendall(request)
+        for connection in crowd:
+            assert len(connection.recv(4)) == 4
+            connection.close()

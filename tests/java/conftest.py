@@ -1,4 +1,4 @@
-"""One broker and one JVM for all tests here; topics are named after the test, so that none meets another's."""
+"""One broker and one JVM for all tests here; topics are named after the test, so that tests share no topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each command of `ottla` beside Kafka's own tool, on the same cluster: both must say the same.
+"""Each command of `ottla` beside Kafka's own tool, on the same cluster: both must print the same facts.
 
 `BROKER=kafka` runs the same commands against Apache Kafka.
 """
@@ -70,9 +70,9 @@ def test_topics_describe(ours: Ours, theirs: Theirs) -> None:
 def test_topics_describe_filters(ours: Ours, theirs: Theirs, flag: str) -> None:
     text = theirs("TopicCommand", "--describe", "--exclude-internal", f"--{flag}")
     expected = re.findall(r"Topic: (\S+)\tPartition: (\d+)", text)
-    found = ours("topics", "describe", "--exclude-internal", f"--{flag}", "--json").json
+    topics = ours("topics", "describe", "--exclude-internal", f"--{flag}", "--json").json
     assert [
-        (topic["topic"], str(partition["partition"])) for topic in found for partition in topic["partitions"]
+        (topic["topic"], str(partition["partition"])) for topic in topics for partition in topic["partitions"]
     ] == expected
 
 
@@ -94,22 +94,22 @@ def test_configs(ours: Ours, theirs: Theirs) -> None:
     ours("configs", "--alter", *entity, "--add-config", "max.message.bytes=2000000,cleanup.policy=[compact,delete]")
     text = theirs("ConfigCommand", *entity, "--describe")
     expected = dict(re.findall(r"^\s+(\S+?)=(\S*) sensitive=", text, re.MULTILINE))
-    (found,) = ours("configs", "describe", "--topic", TOPIC, "--json").json
-    assert {name: one["value"] for name, one in found["configs"].items()} == expected
-    everything = theirs("ConfigCommand", *entity, "--describe", "--all")
+    (described,) = ours("configs", "describe", "--topic", TOPIC, "--json").json
+    assert {name: setting["value"] for name, setting in described["configs"].items()} == expected
+    all_settings = theirs("ConfigCommand", *entity, "--describe", "--all")
     all_expected = {
         name: (value, synonyms)
         for name, value, synonyms in re.findall(
-            r"^\s+(\S+?)=(.*) sensitive=\w+ synonyms=\{(.*)\}$", everything, re.MULTILINE
+            r"^\s+(\S+?)=(.*) sensitive=\w+ synonyms=\{(.*)\}$", all_settings, re.MULTILINE
         )
     }
-    (all_found,) = ours("configs", "describe", "--topic", TOPIC, "--all", "--json").json
+    (all_described,) = ours("configs", "describe", "--topic", TOPIC, "--all", "--json").json
     mine = {
         name: (
-            one["value"] or "",
-            ", ".join(f"{item['source']}:{item['name']}={item['value']}" for item in one["synonyms"]),
+            setting["value"] or "",
+            ", ".join(f"{item['source']}:{item['name']}={item['value']}" for item in setting["synonyms"]),
         )
-        for name, one in all_found["configs"].items()
+        for name, setting in all_described["configs"].items()
     }
     assert mine == all_expected
     ours("configs", "alter", "--topic", TOPIC, "--delete-config", "max.message.bytes,cleanup.policy")
@@ -121,8 +121,8 @@ def test_broker_configs(ours: Ours, theirs: Theirs) -> None:
     ours("configs", "alter", "--broker-defaults", "--set", "log.cleaner.threads=2")
     text = theirs("ConfigCommand", "--entity-type", "brokers", "--entity-default", "--describe")
     assert "log.cleaner.threads=2" in text
-    (found,) = ours("configs", "describe", "--broker-defaults", "--json").json
-    assert {f"{name}={one['value']}" for name, one in found["configs"].items()} == set(
+    (described,) = ours("configs", "describe", "--broker-defaults", "--json").json
+    assert {f"{name}={setting['value']}" for name, setting in described["configs"].items()} == set(
         re.findall(r"^\s+(\S+=\S+) sensitive=", text, re.MULTILINE)
     )
     ours("configs", "alter", "--entity-type", "brokers", "--entity-default", "--delete-config", "log.cleaner.threads")
@@ -131,8 +131,8 @@ def test_broker_configs(ours: Ours, theirs: Theirs) -> None:
 def test_get_offsets(ours: Ours, theirs: Theirs) -> None:
     for when in ("latest", "max-timestamp", "-2"):
         expected = theirs("GetOffsetShell", "--topic", TOPIC, "--time", when).split()
-        found = ours("get-offsets", "--topic", TOPIC, "--time", when, "--json").json
-        mine = [f"{one['topic']}:{one['partition']}:{one['offset']}" for one in found if one["offset"] is not None]
+        offsets = ours("get-offsets", "--topic", TOPIC, "--time", when, "--json").json
+        mine = [f"{row['topic']}:{row['partition']}:{row['offset']}" for row in offsets if row["offset"] is not None]
         assert mine == expected, when
     assert len(ours("get-offsets", "--topic-partitions", f"{TOPIC}:0-2", "--json").json) == 2
 
@@ -143,10 +143,10 @@ def test_groups(ours: Ours, theirs: Theirs) -> None:
     ]
     text = theirs("ConsumerGroupCommand", "--describe", "--group", "readers")
     expected = re.findall(rf"^readers\s+{TOPIC}\s+(\d+)\s+(\d+)\s+(\d+)\s+(\d+)", text, re.MULTILINE)
-    (found,) = ours("groups", "--describe", "--group", "readers", "--json").json
+    (group,) = ours("groups", "--describe", "--group", "readers", "--json").json
     mine = [
         tuple(str(row[name]) for name in ("partition", "currentOffset", "logEndOffset", "lag"))
-        for row in found["offsets"]
+        for row in group["offsets"]
     ]
     assert sorted(mine) == sorted(expected)
     assert len(mine) == 3
@@ -173,8 +173,8 @@ def test_resets_are_planned_alike(ours: Ours, theirs: Theirs, method: str) -> No
     words = ["--reset-offsets", "--group", "readers", "--topic", TOPIC, *RESETS[method]]
     text = theirs("ConsumerGroupCommand", *words, "--dry-run")
     expected = sorted(re.findall(rf"^readers\s+{TOPIC}\s+(\d+)\s+(\d+)", text, re.MULTILINE))
-    found = ours("groups", *words, "--dry-run", "--json").json
-    assert sorted((str(one["partition"]), str(one["newOffset"])) for one in found) == expected
+    planned = ours("groups", *words, "--dry-run", "--json").json
+    assert sorted((str(row["partition"]), str(row["newOffset"])) for row in planned) == expected
     assert len(expected) == 3
 
 
@@ -189,8 +189,8 @@ def test_offsets_travel_through_files(ours: Ours, theirs: Theirs, tmp_path: Path
     text = theirs("ConsumerGroupCommand", "--describe", "--group", "readers")
     assert re.findall(rf"^readers\s+{TOPIC}\s+\d+\s+(\d+)", text, re.MULTILINE) == ["1", "2", "3"]
     ours("groups", "--delete-offsets", "--group", "readers", "--topic", f"{TOPIC}:2", "--yes")
-    (found,) = ours("groups", "describe", "readers", "--json").json
-    assert [row["partition"] for row in found["offsets"]] == [0, 1]
+    (group,) = ours("groups", "describe", "readers", "--json").json
+    assert [row["partition"] for row in group["offsets"]] == [0, 1]
 
 
 def test_records_written_by_one_are_read_by_the_other(ours: Ours, theirs: Theirs) -> None:
@@ -199,8 +199,8 @@ def test_records_written_by_one_are_read_by_the_other(ours: Ours, theirs: Theirs
     reader = ["--reader-property", "parse.key=true", "--reader-property", "parse.headers=true"]
     ours("produce", "--topic", "talk", *reader, "--reader-property", "null.marker=NULL", "-z", "lz4", stdin=lines)
     theirs("ConsoleProducer", "--topic", "talk", "--reader-property", "parse.key=true", stdin="k3\tv3\n")
-    prints = [f"print.{what}=true" for what in ("timestamp", "key", "offset", "partition", "headers")]
-    formatting = [word for one in prints for word in ("--formatter-property", one)]
+    prints = [f"print.{part}=true" for part in ("timestamp", "key", "offset", "partition", "headers")]
+    formatting = [word for setting in prints for word in ("--formatter-property", setting)]
     common = ["--topic", "talk", "--from-beginning", "--max-messages", "3", *formatting]
     mine = ours("consume", *common).stdout
     assert mine == theirs("ConsoleConsumer", *common)
@@ -209,8 +209,8 @@ def test_records_written_by_one_are_read_by_the_other(ours: Ours, theirs: Theirs
         "T\tPartition:0\tOffset:1\th1:c\tk2\tnull",
         "T\tPartition:0\tOffset:2\tNO_HEADERS\tk3\tv3",
     ]
-    one = ours("consume", "talk", "--partition", 0, "--offset", 2, "-n", 1, "-f", "json").json
-    assert (one["key"], one["value"], one["offset"]) == ("k3", "v3", 2)
+    record = ours("consume", "talk", "--partition", 0, "--offset", 2, "-n", 1, "-f", "json").json
+    assert (record["key"], record["value"], record["offset"]) == ("k3", "v3", 2)
     assert ours("consume", "--include", "ta.k", "-F", "-n", 3, "-f", "noop").stdout == ""
 
 
@@ -229,7 +229,7 @@ def test_delete_records(ours: Ours, theirs: Theirs, tmp_path: Path) -> None:
 def test_log_directories(ours: Ours, theirs: Theirs) -> None:
     text = theirs("LogDirsCommand", "--describe", "--topic-list", TOPIC)
     expected = json.loads(text.splitlines()[-1])
-    found = ours("log-dirs", "--describe", "--topic-list", TOPIC, "--json").json
+    directories = ours("log-dirs", "--describe", "--topic-list", TOPIC, "--json").json
 
     def sizes(content: Any) -> set[tuple[int, str, int]]:
         return {
@@ -239,8 +239,8 @@ def test_log_directories(ours: Ours, theirs: Theirs) -> None:
             for partition in directory["partitions"]
         }
 
-    assert sizes(found) == sizes(expected)
-    assert sizes(found)
+    assert sizes(directories) == sizes(expected)
+    assert sizes(directories)
 
 
 def test_what_the_cluster_says_of_itself(ours: Ours, theirs: Theirs) -> None:
@@ -262,11 +262,11 @@ def test_what_the_cluster_says_of_itself(ours: Ours, theirs: Theirs) -> None:
 
 def test_quorum(ours: Ours, theirs: Theirs) -> None:
     text = theirs("MetadataQuorumCommand", "describe", "--status")
-    found = ours("quorum", "describe", "--status", "--json").json
+    status = ours("quorum", "describe", "--status", "--json").json
     for title, name in (("ClusterId", "clusterId"), ("LeaderId", "leaderId"), ("LeaderEpoch", "leaderEpoch")):
         line = re.search(rf"^{title}:\s+(\S+)$", text, re.MULTILINE)
         assert line is not None
-        assert line[1] == str(found[name])
+        assert line[1] == str(status[name])
     rows = ours("quorum", "describe", "--replication", "--json").json
     replication = theirs("MetadataQuorumCommand", "describe", "--replication")
     expected = re.findall(r"^(\d+)\s.*\s(Leader|Follower|Observer)\s*$", replication, re.MULTILINE)
@@ -291,8 +291,8 @@ def test_dumped_metadata(ours: Ours, java: ToolServer, cluster: Cluster) -> None
 
 
 def test_elections(ours: Ours, theirs: Theirs) -> None:
-    said = theirs("LeaderElectionCommand", "--election-type", "preferred", "--topic", TOPIC, "--partition", 0)
-    assert f"{TOPIC}-0" in said
+    output = theirs("LeaderElectionCommand", "--election-type", "preferred", "--topic", TOPIC, "--partition", 0)
+    assert f"{TOPIC}-0" in output
     answer = ours("elect-leaders", "--election-type", "PREFERRED", "--all-topic-partitions", "--json").json
     assert answer["elected"] == []
     assert "already" in ours("elect-leaders", f"{TOPIC}:0").stdout
@@ -318,9 +318,11 @@ def test_transactions_and_their_producers(ours: Ours, theirs: Theirs) -> None:
     assert re.search(r"^" + r"\s+".join(map(str, row)) + r"\s*$", text, re.MULTILINE)
     described = ours("transactions", "--bootstrap-server", "x:1", "describe", "--transactional-id", "bank", code=1)
     assert "x:1" in described.stderr
-    one = ours("transactions", "describe", "--transactional-id", "bank", "--json").json
+    transaction = ours("transactions", "describe", "--transactional-id", "bank", "--json").json
     text = theirs("TransactionsCommand", "describe", "--transactional-id", "bank")
-    assert re.search(rf"\sbank\s+{one['producerId']}\s+{one['producerEpoch']}\s+{one['state']}\s", text)
+    assert re.search(
+        rf"\sbank\s+{transaction['producerId']}\s+{transaction['producerEpoch']}\s+{transaction['state']}\s", text
+    )
     text = theirs("TransactionsCommand", "describe-producers", "--topic", "ledger", "--partition", 0)
     (producer,) = ours("producers", "ledger:0", "--json").json
     row = [producer[name] for name in ("producerId", "producerEpoch", "latestCoordinatorEpoch", "lastSequence")]
@@ -361,9 +363,9 @@ def test_verifiable_clients_and_measurements(ours: Ours) -> None:
 def test_clients_and_measurements_count_alike(ours: Ours, theirs: Theirs) -> None:
     ours("topics", "create", "measured", "-p", 1, "-r", 1)
     size = ["--topic", "measured", "--num-records", 50, "--record-size", 10, "--throughput", -1]
-    for said in (theirs("ProducerPerformance", *size), ours("perf", "produce", *size).stdout):
+    for output in (theirs("ProducerPerformance", *size), ours("perf", "produce", *size).stdout):
         assert re.search(
-            r"^50 records sent, [\d.]+ records/sec \([\d.]+ MB/sec\), [\d.]+ ms avg latency", said, re.MULTILINE
+            r"^50 records sent, [\d.]+ records/sec \([\d.]+ MB/sec\), [\d.]+ ms avg latency", output, re.MULTILINE
         )
     reading = ["--topic", "measured", "--num-records", 100, "--from-latest"]
     header, row = theirs("ConsumerPerformance", *reading[:4]).splitlines()[-2:]
@@ -372,28 +374,34 @@ def test_clients_and_measurements_count_alike(ours: Ours, theirs: Theirs) -> Non
         int(columns["data.consumed.in.nMsg"]) == ours("perf", "consume", *reading[:4], "--json").json["records"] == 100
     )
     latency = ["--topic", "measured", "--num-records", 3, "--producer-acks", 1, "--record-size", 10]
-    for said in (theirs("EndToEndLatency", *latency), ours("perf", "end-to-end", *latency).stdout):
-        assert re.search(r"^Avg latency: [\d.]+ ms$", said, re.MULTILINE)
-        assert "Percentiles: 50th = " in said
+    for output in (theirs("EndToEndLatency", *latency), ours("perf", "end-to-end", *latency).stdout):
+        assert re.search(r"^Avg latency: [\d.]+ ms$", output, re.MULTILINE)
+        assert "Percentiles: 50th = " in output
     sending = ["--topic", "measured", "--max-messages", 6, "--acks", 1, "--throughput", 20, "--value-prefix", 7]
-    told = []
-    for said in (theirs("VerifiableProducer", *sending), ours("verifiable-producer", *sending).stdout):
-        lines = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
-        told.append([(one["key"], one["value"], one["partition"]) for one in lines if one["name"].endswith("_success")])
-    assert told[0] == told[1]
-    assert [value for _, value, _ in told[1]] == [f"7.{number}" for number in range(6)]
+    sent = []
+    for output in (theirs("VerifiableProducer", *sending), ours("verifiable-producer", *sending).stdout):
+        lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+        sent.append(
+            [
+                (event["key"], event["value"], event["partition"])
+                for event in lines
+                if event["name"].endswith("_success")
+            ]
+        )
+    assert sent[0] == sent[1]
+    assert [value for _, value, _ in sent[1]] == [f"7.{number}" for number in range(6)]
     events = []
     for group in ("theirs", "ours"):
         reading = ["--topic", "measured", "--group-id", group, "--max-messages", 20, "--verbose"]
-        said = (
+        output = (
             theirs("VerifiableConsumer", *reading)
             if group == "theirs"
             else ours("verifiable-consumer", *reading).stdout
         )
-        lines = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
-        offsets = [one["offset"] for one in lines if one["name"] == "record_data"][:20]
-        # Kafka's tool asks itself to stop when its JVM ends, after it has said that it stopped.
-        names = {one["name"] for one in lines} - {"partitions_revoked", "shutdown_requested"}
+        lines = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+        offsets = [event["offset"] for event in lines if event["name"] == "record_data"][:20]
+        # Kafka's tool requests its own shutdown when its JVM ends, after it has reported the shutdown.
+        names = {event["name"] for event in lines} - {"partitions_revoked", "shutdown_requested"}
         events.append((names, offsets))
     assert events[0] == events[1]
 
@@ -417,14 +425,14 @@ def test_formatted_directories(ours: Ours, java: ToolServer, tmp_path: Path) -> 
     )
     assert "not formatted" in ours("storage", "info", "-c", str(file), code=1).stderr
     ours("storage", "format", "-t", cluster_id, "-c", str(file))
-    (found,) = ours("storage", "info", "-c", str(file), "--json").json
+    (information,) = ours("storage", "info", "-c", str(file), "--json").json
     stdout = java.run("StorageTool", "info", "-c", str(file)).stdout
     assert f"{tmp_path}/data" in stdout
-    for value in (cluster_id, str(found["nodeId"]), found["directoryId"]):
+    for value in (cluster_id, str(information["nodeId"]), information["directoryId"]):
         assert value in stdout
 
 
-# Every command, and the tests here that run it; those without have nothing in Kafka to stand beside.
+# Every command, and the tests here that run it; a command without tests has no counterpart in Kafka.
 ROWS = {
     "up": "integration/test_cli.py",
     "node": "integration/test_cli.py",

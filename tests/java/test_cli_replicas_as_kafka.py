@@ -33,7 +33,7 @@ def plan(tmp_path: Path) -> Path:
 
 
 def write_plan(plan: Path, topic: str, *replicas: list[int]) -> list[str]:
-    """A plan for the first partitions of a topic; the words that name it, ours and Kafka's alike."""
+    """Writes a plan for the first partitions of a topic; returns the options that name it, for both tools."""
     partitions = [{"topic": topic, "partition": number, "replicas": brokers} for number, brokers in enumerate(replicas)]
     plan.write_text(json.dumps({"version": 1, "partitions": partitions}))
     return ["--reassignment-json-file", str(plan)]
@@ -56,14 +56,14 @@ def test_a_plan_is_made_from_the_same_facts(ours: Ours, theirs: Theirs, tmp_path
     words = ["--generate", "--topics-to-move-json-file", str(topics), "--broker-list", "1,2,3"]
     mine = ours("reassign", *words).stdout.splitlines()
     while '"any"' in mine[1]:
-        # A broker tells where a new replica lies once it has made it.
+        # A broker reports the directory of a new replica after it has created the replica.
         mine = ours("reassign", *words).stdout.splitlines()
     lines = theirs(TOOL, *words).splitlines()
     assert (mine[0], mine[3]) == (lines[0], lines[3])
     assert json.loads(mine[1]) == json.loads(lines[1])
 
     def shape(text: str) -> list[tuple[str, int, int]]:
-        # Both draw the brokers at random; what is drawn has the same shape.
+        # Both tools choose brokers at random; the results have the same shape.
         rows = json.loads(text)["partitions"]
         return [(row["topic"], row["partition"], len(set(row["replicas"]))) for row in rows]
 
@@ -78,8 +78,8 @@ def test_replicas_moved_by_one_are_seen_by_the_other(ours: Ours, theirs: Theirs,
     ours("reassign", "--execute", *words, "--throttle", 10_000_000, "--yes")
     wait_until_moved(ours, plan)
     assert replicas_of(ours, "moving") == [[3, 1], [1, 2]]
-    said = theirs(TOOL, "--verify", *words)
-    assert said.count("is completed") == 2
+    output = theirs(TOOL, "--verify", *words)
+    assert output.count("is completed") == 2
     (settings,) = ours("configs", "describe", "-t", "moving", "--json").json
     assert settings["configs"] == {}
 
@@ -87,8 +87,8 @@ def test_replicas_moved_by_one_are_seen_by_the_other(ours: Ours, theirs: Theirs,
     theirs(TOOL, "--execute", *words)
     wait_until_moved(ours, plan)
     assert replicas_of(ours, "moving") == [[1, 2], [2, 3]]
-    for said in (ours("reassign", "--list").stdout, theirs(TOOL, "--list")):
-        assert "No partition reassignments found" in said
+    for output in (ours("reassign", "--list").stdout, theirs(TOOL, "--list")):
+        assert "No partition reassignments found" in output
 
 
 def test_what_is_under_way_is_listed_and_cancelled_alike(ours: Ours, theirs: Theirs, plan: Path) -> None:
@@ -97,14 +97,14 @@ def test_what_is_under_way_is_listed_and_cancelled_alike(ours: Ours, theirs: The
 
     for cancel in (ours, theirs):
         words = write_plan(plan, "slow", [3, 1])
-        # A kilobyte a second for three megabytes: it is not done before it is cancelled.
+        # A kilobyte a second for three megabytes: the move does not end before it is cancelled.
         ours("reassign", "--execute", *words, "--throttle", 1_000, "--yes")
         (mine,) = ours("reassign", "list", "--json").json
         match = re.search(r"slow-0: replicas: ([\d,]+)\. adding: ([\d,]+)\. removing: ([\d,]+)", theirs(TOOL, "--list"))
         assert match is not None
         assert list(match.groups()) == [",".join(map(str, mine[key])) for key in ("replicas", "adding", "removing")]
         assert mine["partition"] == "slow-0"
-        assert [one["state"] for one in ours("reassign", "verify", "-f", plan, "--json").json] == ["moving"]
+        assert [partition["state"] for partition in ours("reassign", "verify", "-f", plan, "--json").json] == ["moving"]
         assert "slow-0 is still in progress" in theirs(TOOL, "--verify", "--preserve-throttles", *words)
         if cancel is ours:
             ours("reassign", "cancel", "-f", plan, "--yes")
@@ -127,7 +127,7 @@ def test_a_plan_that_cannot_be_is_refused_alike(ours: Ours, theirs: Theirs, plan
 
 @contextmanager
 def verification(cluster: Cluster, topic: str) -> Iterator[Any]:
-    """Kafka's tool, which goes on for ever: what it says, line by line."""
+    """The output of Kafka's tool, line by line; the tool runs until it is killed."""
     command = [java_command(), "-Xmx128m", "-XX:TieredStopAtLevel=1"]
     command += [f"-Dlog4j2.configurationFile={PROGRAMS / 'log4j2.properties'}", "-cp", jars.class_path(jars.TOOLS)]
     command += ["org.apache.kafka.tools.ReplicaVerificationTool", "--broker-list", cluster.bootstrap]
@@ -141,13 +141,13 @@ def verification(cluster: Cluster, topic: str) -> Iterator[Any]:
 
 def first(lines: Any, pattern: str) -> re.Match[str]:
     for line in lines:
-        if found := re.search(pattern, line):
-            return found
+        if match := re.search(pattern, line):
+            return match
     raise AssertionError(f"no output has {pattern}")
 
 
 def compared(ours: Ours, topic: str) -> list[dict[str, Any]]:
-    """Once followers have heard how far everything is committed, which they do with their next fetch."""
+    """The reports after all followers have the high watermark, which comes with their next fetch."""
     while True:
         reports: list[dict[str, Any]] = ours("verify-replicas", "--topics-include", topic, "--json").json
         if not any(report["maxLag"] for report in reports):
@@ -158,8 +158,8 @@ def test_replicas_that_are_the_same(ours: Ours, cluster: Cluster) -> None:
     ours("topics", "create", "alike", "-p", 3, "-r", 3)
     ours("produce", "alike", stdin="".join(f"{number}\n" for number in range(60)))
     reports = compared(ours, "alike")
-    assert [(len(one["replicas"]), one["difference"]) for one in reports] == [(3, None)] * 3
-    assert any(one["compared"] for one in reports)
+    assert [(len(report["replicas"]), report["difference"]) for report in reports] == [(3, None)] * 3
+    assert any(report["compared"] for report in reports)
     with verification(cluster, "alike") as lines:
         report = first(lines, r"max lag is (-?\d+) for partition \S+ at offset \d+ among (\d+) partitions")
     assert (report[1], int(report[2])) == ("0", len(reports))
@@ -168,7 +168,7 @@ def test_replicas_that_are_the_same(ours: Ours, cluster: Cluster) -> None:
 def test_a_replica_that_differs_is_found_by_both(ours: Ours, cluster: Cluster) -> None:
     ours("topics", "create", "damaged", "--replica-assignment", "1:2:3")
     ours("produce", "damaged", stdin="one\n")
-    assert [(one["compared"], one["difference"]) for one in compared(ours, "damaged")] == [(1, None)]
+    assert [(report["compared"], report["difference"]) for report in compared(ours, "damaged")] == [(1, None)]
     segment = cluster.directories[2] / "damaged-0" / "00000000000000000000.log"
     with segment.open("r+b") as file:
         file.seek(CHECKSUM_POSITION)

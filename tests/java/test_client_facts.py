@@ -18,14 +18,14 @@ OURS = {"producer": PRODUCER_KEYS, "consumer": CONSUMER_KEYS, "admin": ADMIN_KEY
 
 @pytest.fixture(scope="module")
 def javas_keys(java: ToolServer) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {kind: set() for kind in OURS}
+    keys: dict[str, set[str]] = {kind: set() for kind in OURS}
     for line in java.run_class("ClientFacts", "keys").stdout.splitlines():
         kind, name = line.split()
-        found[kind].add(name)
-    return found
+        keys[kind].add(name)
+    return keys
 
 
-# For people who come from there.
+# Accepted for users of librdkafka.
 NAMES_OF_LIBRDKAFKA = {"sasl.username", "sasl.password", "sasl.mechanisms"}
 # Java has these in the JAAS configuration or in files of the system.
 OWN_NAMES = {
@@ -74,15 +74,15 @@ CONSUMER_DEFAULTS = {
 
 
 def test_defaults_are_javas(java: ToolServer) -> None:
-    said = dict(
+    defaults = dict(
         line.rsplit(" ", 1) for line in java.run_class("ClientFacts", "defaults").stdout.splitlines() if line[-1] != " "
     )
     producer, consumer = ProducerSettings(), ConsumerSettings()
     ours = {f"producer {key}": getattr(producer, name) for key, name in PRODUCER_DEFAULTS.items()}
     ours |= {f"consumer {key}": getattr(consumer, name) for key, name in CONSUMER_DEFAULTS.items()}
-    # -1 is the number of all.
-    said["producer acks"] = said["producer acks"].replace("all", "-1")
-    assert {key: str(value).lower() for key, value in ours.items()} == {key: said[key] for key in ours}
+    # -1 stands for all.
+    defaults["producer acks"] = defaults["producer acks"].replace("all", "-1")
+    assert {key: str(value).lower() for key, value in ours.items()} == {key: defaults[key] for key in ours}
 
 
 @pytest.mark.parametrize("partitions", [3, 17, 100])
@@ -91,17 +91,17 @@ def test_ten_thousand_keys_have_javas_partitions(java: ToolServer, partitions: i
     keys = [generator.randbytes(generator.randrange(60)) for _ in range(9_950)]
     keys += [generator.randbytes(generator.randrange(60, 5_000)) for _ in range(50)]
     assert b"" in keys
-    given = "".join(f"{key.hex()}\n" for key in keys)
-    said = java.run_class("ClientFacts", "partitions", partitions, stdin=given).stdout.split()
-    assert [int(word) for word in said] == [partition_of_key(key, partitions) for key in keys]
+    lines = "".join(f"{key.hex()}\n" for key in keys)
+    partition_numbers = java.run_class("ClientFacts", "partitions", partitions, stdin=lines).stdout.split()
+    assert [int(word) for word in partition_numbers] == [partition_of_key(key, partitions) for key in keys]
 
 
 def test_errors_have_javas_classes(java: ToolServer) -> None:
-    said = dict(line.split() for line in java.run_class("ClientFacts", "errors").stdout.splitlines())
+    class_names = dict(line.split() for line in java.run_class("ClientFacts", "errors").stdout.splitlines())
     ours = {
         str(int(code)): error_class(KafkaError(code)).value
         for code in ErrorCode
-        if code != ErrorCode.NONE and str(int(code)) in said
+        if code != ErrorCode.NONE and str(int(code)) in class_names
     }
     assert len(ours) > 120
-    assert {code: (name, said[code]) for code, name in ours.items() if said[code] != name} == {}
+    assert {code: (name, class_names[code]) for code, name in ours.items() if class_names[code] != name} == {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import threading
 from collections import Counter
 from typing import Any
@@ -28,9 +29,12 @@ class Confluent(threading.Thread):
 
     def __init__(self, config: dict[str, Any], topic: str) -> None:
         super().__init__()
-        self._consumer = ConfluentConsumer(config)
+        # Shown when the test fails: what librdkafka does with assignments and positions.
+        logger = logging.getLogger("librdkafka")
+        logger.setLevel(logging.DEBUG)
+        self._consumer = ConfluentConsumer({**config, "debug": "cgrp,consumer"}, logger=logger)
         self._consumer.subscribe([topic])
-        self.found: list[tuple[int, int]] = []
+        self.records: list[tuple[int, int]] = []
         self.assigned = 0
         self.stopped = False
 
@@ -39,12 +43,12 @@ class Confluent(threading.Thread):
             message = self._consumer.poll(0.05)
             self.assigned = len(self._consumer.assignment())
             if message is not None and message.error() is None:
-                self.found.append((message.partition(), message.offset()))
+                self.records.append((message.partition(), message.offset()))
         self._consumer.close()
 
 
 class Java(threading.Thread):
-    """Kafka's VerifiableConsumer, which ends after so many records."""
+    """Kafka's VerifiableConsumer, which ends after a number of records."""
 
     def __init__(self, java: ToolServer, *arguments: str | int) -> None:
         super().__init__()
@@ -56,7 +60,7 @@ class Java(threading.Thread):
         self.result = self._java.run("VerifiableConsumer", *self._arguments)
 
     @property
-    def found(self) -> list[tuple[int, int]]:
+    def records(self) -> list[tuple[int, int]]:
         assert self.result is not None
         events = [json.loads(line) for line in self.result.stdout.splitlines() if line.startswith("{")]
         return [
@@ -86,9 +90,9 @@ def test_three_kinds_of_members_share_a_topic(java: ToolServer, broker: Broker, 
                 await producer.send(topic, b"%d" % number, partition=number % PARTITIONS)
         # Java's member leaves after its share; the others take over its partitions.
         await read(lambda: not last.is_alive() and len(consumer.assignment) + others.assigned == PARTITIONS)
-        await read(lambda: len({*own, *others.found, *last.found}) == PARTITIONS * EACH)
+        await read(lambda: len({*own, *others.records, *last.records}) == PARTITIONS * EACH)
 
-    async def whole() -> None:
+    async def scenario() -> None:
         async with AdminClient(where) as admin:
             await admin.topics.create([NewTopic(name=topic, partitions=PARTITIONS, replication_factor=1)])
         common = {**where, "group.id": group, "group.protocol": protocol, "auto.offset.reset": "earliest"}
@@ -107,12 +111,14 @@ def test_three_kinds_of_members_share_a_topic(java: ToolServer, broker: Broker, 
             confluent.join()
         assert member.result is not None
         assert member.result.status == 0, member.result.stderr
-        counts = Counter([*own, *confluent.found, *member.found])
+        readers = {"ottla": own, "librdkafka": confluent.records, "Java": member.records}
+        counts = Counter(place for places in readers.values() for place in places)
         assert len(counts) == PARTITIONS * EACH
-        assert [place for place, count in counts.items() if count > 1] == []
-        assert len(member.found) == 2 * EACH
+        doubled = {place: [reader for reader, places in readers.items() if place in places] for place in counts}
+        assert {place: doubled[place] for place, count in counts.items() if count > 1} == {}
+        assert len(member.records) == 2 * EACH
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 def test_sticky_members_of_both_kinds_keep_what_they_have(java: ToolServer, broker: Broker) -> None:
@@ -120,7 +126,7 @@ def test_sticky_members_of_both_kinds_keep_what_they_have(java: ToolServer, brok
     where = {"bootstrap.servers": broker.bootstrap}
     sticky = "org.apache.kafka.clients.consumer.StickyAssignor"
 
-    async def whole() -> None:
+    async def scenario() -> None:
         async with AdminClient(where) as admin:
             await admin.topics.create([NewTopic(name=topic, partitions=PARTITIONS, replication_factor=1)])
         config = {**where, "group.id": group, "partition.assignment.strategy": sticky, "heartbeat.interval.ms": 100}
@@ -148,4 +154,4 @@ def test_sticky_members_of_both_kinds_keep_what_they_have(java: ToolServer, brok
                 *other.assignment,
             }
 
-    asyncio.run(whole())
+    asyncio.run(scenario())

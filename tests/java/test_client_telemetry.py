@@ -40,14 +40,16 @@ class Receiver(NamedTuple):
     file: Path
 
     def pushes(self, client_id: str) -> list[Push]:
-        found = []
+        pushes_of_client = []
         for line in self.file.read_text().splitlines() if self.file.exists() else []:
             client, instance_id, terminating, kind, payload = line.split(" ")
             assert kind == "OTLP"
             points = decode_metrics(bytes.fromhex(payload), points_max=1_000)
             if client == client_id:
-                found.append(Push(client, instance_id, terminating == "true", {point.name: point for point in points}))
-        return found
+                pushes_of_client.append(
+                    Push(client, instance_id, terminating == "true", {point.name: point for point in points})
+                )
+        return pushes_of_client
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +81,7 @@ def run(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 def test_a_producer_pushes_what_is_subscribed(receiver: Receiver) -> None:
-    async def whole() -> str:
+    async def scenario() -> str:
         async with Producer({**receiver.where, "client.id": "wanted-producer"}) as producer:
             for number in range(10):
                 await producer.send_and_wait("t", b"%d" % number)
@@ -87,7 +89,7 @@ def test_a_producer_pushes_what_is_subscribed(receiver: Receiver) -> None:
                 await asyncio.sleep(0.05)
             return str(await producer.client_instance_id())
 
-    instance_id = run(whole())
+    instance_id = run(scenario())
     pushes = receiver.pushes("wanted-producer")
     assert {push.instance_id for push in pushes} == {instance_id}
     assert [push.is_terminating for push in pushes] == [False] * (len(pushes) - 1) + [True]
@@ -100,7 +102,7 @@ def test_a_producer_pushes_what_is_subscribed(receiver: Receiver) -> None:
 
 
 def test_a_consumer_pushes_what_is_subscribed(receiver: Receiver) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         async with Producer({**receiver.where, "client.id": "other"}) as producer:
             await producer.send_and_wait("u", b"1")
         config = {**receiver.where, "client.id": "wanted-consumer", "auto.offset.reset": "earliest"}
@@ -111,7 +113,7 @@ def test_a_consumer_pushes_what_is_subscribed(receiver: Receiver) -> None:
             while not receiver.pushes("wanted-consumer"):
                 await consumer.poll(50)
 
-    run(whole())
+    run(scenario())
     pushes = receiver.pushes("wanted-consumer")
     assert {name.rpartition("fetch.manager")[0] for push in pushes for name in push.points} == {
         "org.apache.kafka.consumer."
@@ -123,7 +125,7 @@ def test_a_consumer_pushes_what_is_subscribed(receiver: Receiver) -> None:
 
 
 def test_a_changed_subscription_counts_from_the_next_push_on(receiver: Receiver) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         await subscribe(receiver.where, "changed", "org.apache.kafka.producer.record.send.total")
         async with Producer({**receiver.where, "client.id": "changed"}) as producer:
             await producer.send_and_wait("t", b"1")
@@ -133,7 +135,7 @@ def test_a_changed_subscription_counts_from_the_next_push_on(receiver: Receiver)
             while "org.apache.kafka.producer.record.error.total" not in receiver.pushes("changed")[-1].points:
                 await asyncio.sleep(0.05)
 
-    run(whole())
+    run(scenario())
     assert set(receiver.pushes("changed")[-1].points) == {"org.apache.kafka.producer.record.error.total"}
 
 
@@ -151,12 +153,12 @@ def test_java_clients_push_to_ottla(java: ToolServer, tmp_path: Path) -> None:
     with ottla.testing.cluster(settings=settings) as cluster:
         url = cluster.node(1).metrics_url
         assert url is not None
-        made = java.run(
+        produced = java.run(
             "ClientMetricsCommand",
             *("--bootstrap-server", cluster.bootstrap, "--alter", "--name", "every-client", "--interval", 200),
             *("--metrics", "org.apache.kafka.producer.", "--match", "client_software_name=apache-kafka-java"),
         )
-        assert made.status == 0, made.stdout + made.stderr
+        assert produced.status == 0, produced.stdout + produced.stderr
         config = tmp_path / "producer.properties"
         config.write_text("client.id=java\n")
         arguments = ("--topic", "t", "--num-records", 600, "--record-size", 10, "--throughput", 200)

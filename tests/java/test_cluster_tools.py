@@ -26,8 +26,8 @@ from tests.support.java import ToolResult, ToolServer
 Run = Callable[..., ToolResult]
 
 SETTINGS = {
-    # Leadership goes back only when it is asked for. Brokers stop in good order here, which is noticed at once: none is
-    # given up because the machine is busy.
+    # Leadership returns only on request. Brokers stop in order here, which the controller notices at once, so long
+    # sessions only protect the brokers of a busy machine.
     "broker.session.timeout.ms": "20000",
     "controller.quorum.request.timeout.ms": "10000",
     "controller.quorum.fetch.timeout.ms": "10000",
@@ -58,8 +58,8 @@ def tool(java: ToolServer, nodes: ottla.testing.Cluster) -> Run:
 
 
 def replicas_and_isr(nodes: ottla.testing.Cluster, topic: str, partition: int = 0) -> tuple[list[int], list[int], int]:
-    found = partitions_of(nodes.node(1), topic)[partition]
-    return found.replica_nodes, sorted(found.isr_nodes), found.leader_id
+    image = partitions_of(nodes.node(1), topic)[partition]
+    return image.replica_nodes, sorted(image.isr_nodes), image.leader_id
 
 
 def fill(nodes: ottla.testing.Cluster, topic: str, count: int = 500) -> None:
@@ -91,12 +91,12 @@ def test_a_partition_moves_and_its_former_log_is_deleted(
     ).stdout
     assert "Current partition replica assignment" in generated
     assert "Proposed partition reassignment configuration" in generated
-    wanted = plan(tmp_path / "plan.json", "moving", (0, [3, 2]))
-    said = tool("ReassignPartitionsCommand", "--execute", "--reassignment-json-file", wanted).stdout
-    assert "Successfully started partition reassignment for moving-0" in said
+    plan_file = plan(tmp_path / "plan.json", "moving", (0, [3, 2]))
+    output = tool("ReassignPartitionsCommand", "--execute", "--reassignment-json-file", plan_file).stdout
+    assert "Successfully started partition reassignment for moving-0" in output
     wait_until(lambda: replicas_and_isr(nodes, "moving") == ([3, 2], [2, 3], 3), "the partition is on 3 and 2")
-    said = tool("ReassignPartitionsCommand", "--verify", "--reassignment-json-file", wanted).stdout
-    assert "Reassignment of partition moving-0 is completed." in said
+    output = tool("ReassignPartitionsCommand", "--verify", "--reassignment-json-file", plan_file).stdout
+    assert "Reassignment of partition moving-0 is completed." in output
     wait_until(lambda: not log_exists(nodes, 1, "moving"), "the former replica's log is gone")
     assert replicas_and_isr(nodes, "moving", 1) == ([2, 1], [1, 2], 2)
 
@@ -104,7 +104,7 @@ def test_a_partition_moves_and_its_former_log_is_deleted(
 def test_a_reassignment_is_listed_and_cancelled(nodes: ottla.testing.Cluster, tool: Run, tmp_path: Path) -> None:
     create_topic(nodes.node(1), "cancelled", assignments={0: [1, 2]})
     fill(nodes, "cancelled")
-    wanted = plan(tmp_path / "plan.json", "cancelled", (0, [2, 3]))
+    plan_file = plan(tmp_path / "plan.json", "cancelled", (0, [2, 3]))
     # With a broker away the new replica cannot be filled, and the reassignment stays under way.
     nodes.node(3).stop()
     wait_until(lambda: broker_ids(nodes.node(1)) == [1, 2], "broker 3 is gone")
@@ -116,14 +116,14 @@ def test_a_reassignment_is_listed_and_cancelled(nodes: ottla.testing.Cluster, to
         assert ask(nodes.node(2), AlterPartitionReassignmentsRequest(topics=[change]), 1).error_code == 0
         listed = tool("ReassignPartitionsCommand", "--list").stdout
         assert re.search(r"cancelled-0: replicas: 2,3,1\. adding: 3\. removing: 1\.", listed), listed
-        said = tool("TopicCommand", "--describe", "--topic", "cancelled").stdout
-        assert re.search(r"Partition: 0.*Adding Replicas: 3\tRemoving Replicas: 1", said), said
+        output = tool("TopicCommand", "--describe", "--topic", "cancelled").stdout
+        assert re.search(r"Partition: 0.*Adding Replicas: 3\tRemoving Replicas: 1", output), output
         # Throttles are cleared at the brokers themselves, of which one is away.
-        options = ("--reassignment-json-file", wanted, "--preserve-throttles")
-        said = tool("ReassignPartitionsCommand", "--verify", *options).stdout
-        assert "Reassignment of partition cancelled-0 is still in progress." in said
-        said = tool("ReassignPartitionsCommand", "--cancel", *options).stdout
-        assert "Successfully cancelled partition reassignment for: cancelled-0" in said
+        options = ("--reassignment-json-file", plan_file, "--preserve-throttles")
+        output = tool("ReassignPartitionsCommand", "--verify", *options).stdout
+        assert "Reassignment of partition cancelled-0 is still in progress." in output
+        output = tool("ReassignPartitionsCommand", "--cancel", *options).stdout
+        assert "Successfully cancelled partition reassignment for: cancelled-0" in output
         assert "No partition reassignments found." in tool("ReassignPartitionsCommand", "--list").stdout
         wait_until(lambda: replicas_and_isr(nodes, "cancelled")[:2] == ([2, 1], [1, 2]), "it is where it was")
     finally:
@@ -136,18 +136,18 @@ def test_a_throttled_reassignment_sets_and_clears_its_throttles(
 ) -> None:
     create_topic(nodes.node(1), "throttled", assignments={0: [1, 2]})
     fill(nodes, "throttled")
-    wanted = plan(tmp_path / "plan.json", "throttled", (0, [3, 2]))
-    options = ("--reassignment-json-file", wanted)
-    said = tool("ReassignPartitionsCommand", "--execute", *options, "--throttle", 100_000_000).stdout
-    assert "The inter-broker throttle limit was set to 100000000 B/s" in said
+    plan_file = plan(tmp_path / "plan.json", "throttled", (0, [3, 2]))
+    options = ("--reassignment-json-file", plan_file)
+    output = tool("ReassignPartitionsCommand", "--execute", *options, "--throttle", 100_000_000).stdout
+    assert "The inter-broker throttle limit was set to 100000000 B/s" in output
     rates = tool("ConfigCommand", "--entity-type", "brokers", "--entity-name", 3, "--describe").stdout
     assert "follower.replication.throttled.rate=100000000" in rates
     replicas = tool("ConfigCommand", "--entity-type", "topics", "--entity-name", "throttled", "--describe").stdout
     assert "leader.replication.throttled.replicas=0:1,0:2" in replicas
     assert "follower.replication.throttled.replicas=0:3" in replicas
     wait_until(lambda: replicas_and_isr(nodes, "throttled") == ([3, 2], [2, 3], 3), "the partition has moved")
-    said = tool("ReassignPartitionsCommand", "--verify", *options).stdout
-    assert "Clearing topic-level throttles on topic throttled" in said
+    output = tool("ReassignPartitionsCommand", "--verify", *options).stdout
+    assert "Clearing topic-level throttles on topic throttled" in output
     rates = tool("ConfigCommand", "--entity-type", "brokers", "--entity-name", 3, "--describe").stdout
     assert "throttled" not in rates
     for name in ("leader.replication.throttled.rate", "follower.replication.throttled.rate"):
@@ -169,17 +169,19 @@ def test_leaders_are_elected_with_the_tool(nodes: ottla.testing.Cluster, tool: R
     wait_until(lambda: replicas_and_isr(nodes, "elected")[2] == 3, "3 leads")
     nodes.node(2).start()
     wait_until(lambda: replicas_and_isr(nodes, "elected")[:2] == ([2, 3], [2, 3]), "2 is in sync again")
-    said = tool("LeaderElectionCommand", "--election-type", "preferred", "--topic", "elected", "--partition", 0).stdout
-    assert "Successfully completed leader election (PREFERRED) for partitions elected-0" in said
+    output = tool(
+        "LeaderElectionCommand", "--election-type", "preferred", "--topic", "elected", "--partition", 0
+    ).stdout
+    assert "Successfully completed leader election (PREFERRED) for partitions elected-0" in output
     wait_until(lambda: replicas_and_isr(nodes, "elected")[2] == 2, "the first node has heard of it")
-    # All means other tests' topics, too, and 2 comes back to each of them at its own time.
+    # This includes topics of other tests, where replica 2 returns to the in-sync set at other times.
     behind = ("TopicCommand", "--describe", "--under-replicated-partitions")
     wait_until(lambda: not tool(*behind).stdout.strip(), "every replica is in sync")
     tool("LeaderElectionCommand", "--election-type", "preferred", "--all-topic-partitions")
     named = tmp_path / "partitions.json"
     named.write_text(json.dumps({"partitions": [{"topic": "elected", "partition": 0}]}))
-    said = tool("LeaderElectionCommand", "--election-type", "unclean", "--path-to-json-file", named).stdout
-    assert "Valid replica already elected for partitions elected-0" in said
+    output = tool("LeaderElectionCommand", "--election-type", "unclean", "--path-to-json-file", named).stdout
+    assert "Valid replica already elected for partitions elected-0" in output
 
 
 def test_topics_are_described_through_every_filter_while_a_broker_is_away(
@@ -192,11 +194,11 @@ def test_topics_are_described_through_every_filter_while_a_broker_is_away(
 
     def described(*options: str) -> set[str]:
         lines = tool("TopicCommand", "--describe", "--exclude-internal", *options).stdout.splitlines()
-        found = {match.group(1) for line in lines if (match := re.search(r"Topic: (\S+)", line))}
-        return found & {"whole", "shrunk", "short", "gone"}
+        topics = {match.group(1) for line in lines if (match := re.search(r"Topic: (\S+)", line))}
+        return topics & {"whole", "shrunk", "short", "gone"}
 
-    everything = {"whole", "shrunk", "short", "gone"}
-    assert described() == everything
+    all_topics = {"whole", "shrunk", "short", "gone"}
+    assert described() == all_topics
     assert described("--under-replicated-partitions") == set()
     assert described("--unavailable-partitions") == set()
     nodes.node(3).stop()
@@ -207,7 +209,7 @@ def test_topics_are_described_through_every_filter_while_a_broker_is_away(
         assert described("--under-min-isr-partitions") == {"short", "gone"}
         assert described("--at-min-isr-partitions") == {"shrunk"}
         # With eligible leaders every topic inherits a setting that counts as an override, as on Apache Kafka.
-        assert described("--topics-with-overrides") == everything
+        assert described("--topics-with-overrides") == all_topics
         text = tool("TopicCommand", "--describe", "--topics-with-overrides").stdout
         assert "Partition: 0" not in text
         text = tool("TopicCommand", "--describe", "--topic", "short").stdout
@@ -232,7 +234,9 @@ def test_a_broker_whose_directories_are_cordoned_gets_no_new_replicas(nodes: ott
 
     wait_until(refused, "the controller has heard of it")
     create_topic(nodes.node(1), "around", partitions=12, replication_factor=2)
-    assert all(sorted(each.replica_nodes) == [1, 2] for each in partitions_of(nodes.node(1), "around").values())
+    assert all(
+        sorted(partition.replica_nodes) == [1, 2] for partition in partitions_of(nodes.node(1), "around").values()
+    )
     assert replicas_and_isr(nodes, "before-cordon") == ([3, 1], [1, 3], 3)
     tool(*broker, "--delete-config", "cordoned.log.dirs")
     wait_until(lambda: not refused(), "the broker takes replicas again")

@@ -1,4 +1,4 @@
-"""What one client compresses every other reads: Java, librdkafka, kafka-python and aiokafka, each with each codec.
+"""Every client reads the compressed batches of the others: Java, librdkafka, kafka-python, aiokafka, with each codec.
 
 All writers write to one topic for each codec, so that a reader meets the batches of all of them in a row.
 kafka-python takes part in what it can do without further libraries.
@@ -104,11 +104,11 @@ def read_with_kafka_python(bootstrap: str, topic: str, count: int) -> Any:
     )
 
 
-def python(program: str, **given: Any) -> Any:
-    """Runs kafka-python in a process of its own: now and then it leaves sockets open, which would be taken for ours."""
+def python(program: str, **variables: Any) -> Any:
+    """Runs kafka-python in a process of its own: it sometimes leaves sockets open, which would count as ours."""
     start = "import json, sys, kafka\nglobals().update(json.load(sys.stdin))\n"
     command = [sys.executable, "-W", "ignore", "-c", start + textwrap.dedent(program)]
-    ran = subprocess.run(command, input=json.dumps(given), capture_output=True, text=True, check=False, timeout=120)
+    ran = subprocess.run(command, input=json.dumps(variables), capture_output=True, text=True, check=False, timeout=120)
     assert ran.returncode == 0, ran.stderr
     return json.loads(ran.stdout) if ran.stdout else None
 

@@ -1,4 +1,4 @@
-"""The answers that transforms are held to (`tests/connect/data`) are what Kafka's own classes give today."""
+"""The expected results of transforms (`tests/connect/data`) equal the current results of Kafka's own classes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ def test_recorded_answers_are_kafkas(tmp_path: Path) -> None:
     reason = unavailable_reason()
     if reason is not None:
         pytest.skip(reason)
-    made = subprocess.run([sys.executable, str(DATA / "make_cases.py")], capture_output=True, text=True, check=True)
-    (tmp_path / "cases.json").write_text(made.stdout)
+    generated = subprocess.run(
+        [sys.executable, str(DATA / "make_cases.py")], capture_output=True, text=True, check=True
+    )
+    (tmp_path / "cases.json").write_text(generated.stdout)
     libraries = jars.fetch(jars.TOOLS)
     classes = compiled([DATA / "TransformCases.java"])
     command = [

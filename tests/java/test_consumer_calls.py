@@ -12,13 +12,13 @@ def test_the_calls_of_a_consumer(run: Tool, run_client: Tool, topic: str, protoc
     run("TopicCommand", "--create", "--topic", topic)
     run("ConsoleProducer", "--topic", topic, stdin="".join(f"value {number}\n" for number in range(10)))
     stdout = run_client("ConsumerCalls", topic, protocol).stdout
-    everything = "0 1 2 3 4 5 6 7 8 9 in polls of up to 4"
+    all_records = "0 1 2 3 4 5 6 7 8 9 in polls of up to 4"
     assert dict(line.split(": ", 1) for line in stdout.splitlines()) == {
         "partitionsFor": "1",
         "poll before subscribing": "IllegalStateException",
         "assign after subscribing": "IllegalStateException",
         "first poll of nothing": "0",
-        "records": everything,
+        "records": all_records,
         "assignment": "true",
         "position": "10",
         "committed before": "null",
@@ -28,7 +28,7 @@ def test_the_calls_of_a_consumer(run: Tool, run_client: Tool, topic: str, protoc
         "seek out of range is reset": "0",
         "seek below zero": "IllegalArgumentException",
         "paused": "0 1",
-        "resumed": everything,
+        "resumed": all_records,
         "commitSync": "4 four",
         "commitAsync": "6 null",
         "another thread": "ConcurrentModificationException, poll: WakeupException",
@@ -40,7 +40,7 @@ def test_the_calls_of_a_consumer(run: Tool, run_client: Tool, topic: str, protoc
         "what they left": "8",
         "no offset and no policy": "NoOffsetForPartitionException",
         "subscribe after assigning": "IllegalStateException",
-        "alone": everything,
+        "alone": all_records,
         "alone commits": "10",
         "position of an unassigned partition": "TimeoutException",
         "partitionsFor without a broker": "TimeoutException",

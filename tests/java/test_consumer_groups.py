@@ -38,8 +38,8 @@ def test_the_console_goes_on_where_its_group_stopped(run: Tool, topic: str, prot
     setting = f"group.protocol={protocol}"
     assert read_with_group(run, topic, topic, 5, setting) == [f"value {number}" for number in range(5)]
     assert offsets(run, topic) == {f"{topic}-0": ["5", str(RECORDS), str(RECORDS - 5)]}
-    rest = read_with_group(run, topic, topic, RECORDS - 5, setting)
-    assert rest == [f"value {number}" for number in range(5, RECORDS)]
+    later_values = read_with_group(run, topic, topic, RECORDS - 5, setting)
+    assert later_values == [f"value {number}" for number in range(5, RECORDS)]
     assert offsets(run, topic) == {f"{topic}-0": [str(RECORDS), str(RECORDS), "0"]}
     kind = "Classic" if protocol == "classic" else "Consumer"
     assert re.search(rf"{re.escape(topic)}\s+{kind}\s+Empty", run(GROUPS, "--list", "--state", "--type").stdout) or (
@@ -89,8 +89,8 @@ def test_resetting_offsets_by_every_method(run: Tool, topic: str, tmp_path: Path
 def test_offsets_and_groups_are_deleted(run: Tool, topic: str) -> None:
     filled(run, topic)
     read_with_group(run, topic, topic, 5)
-    gone = run(GROUPS, "--delete-offsets", "--group", topic, "--topic", topic).stdout
-    assert re.search(rf"{re.escape(topic)}\s+0\s+Successful", gone), gone
+    output = run(GROUPS, "--delete-offsets", "--group", topic, "--topic", topic).stdout
+    assert re.search(rf"{re.escape(topic)}\s+0\s+Successful", output), output
     # A group without offsets and members is a group no longer.
     read_with_group(run, topic, topic, 6)
     assert offsets(run, topic)[f"{topic}-0"][0] == "6"
@@ -102,7 +102,7 @@ def test_offsets_and_groups_are_deleted(run: Tool, topic: str) -> None:
 
 
 def test_a_group_with_members_is_described_and_kept(run: Tool, topic: str) -> None:
-    """The member is one of another client: the tools run one at a time."""
+    """The member belongs to another client, because the tools run one at a time."""
     from tests.integration.group_members import ConfluentMember, closing, drive
 
     filled(run, topic)
@@ -153,18 +153,18 @@ def test_the_verifiable_consumer(run: Tool, topic: str, protocol: str) -> None:
     filled(run, topic)
     group = ["--group-id", topic, "--group-protocol", protocol, "--reset-policy", "earliest"]
     stdout = run("VerifiableConsumer", "--topic", topic, *group, "--max-messages", RECORDS).stdout
-    told = [json.loads(line) for line in stdout.splitlines() if line.startswith("{")]
-    # The tool asks itself to stop when its JVM ends, after it has said that it stopped.
-    names = [each["name"] for each in told if each["name"] != "shutdown_requested"]
+    events = [json.loads(line) for line in stdout.splitlines() if line.startswith("{")]
+    # The tool requests its own shutdown when its JVM ends, after it has reported the shutdown.
+    names = [event["name"] for event in events if event["name"] != "shutdown_requested"]
     assert names[0] == "startup_complete"
     assert names[-1] == "shutdown_complete"
-    assigned = [each["partitions"] for each in told if each["name"] == "partitions_assigned"]
+    assigned = [event["partitions"] for event in events if event["name"] == "partitions_assigned"]
     if protocol == "consumer":
-        # The client may be given its partition before it knows its topic's name, which it asks for elsewhere: then it
-        # tells of no partition first, and of this one when it knows.
-        assigned = [[partition for each in assigned for partition in each]]
+        # The client may get its partition before it knows the topic's name, which takes a separate request: then it
+        # first reports no partition, and this partition afterwards.
+        assigned = [[partition for partitions in assigned for partition in partitions]]
     assert assigned[0] == [{"topic": topic, "partition": 0}]
-    assert sum(each["count"] for each in told if each["name"] == "records_consumed") == RECORDS
-    commits = [each for each in told if each["name"] == "offsets_committed"]
+    assert sum(event["count"] for event in events if event["name"] == "records_consumed") == RECORDS
+    commits = [event for event in events if event["name"] == "offsets_committed"]
     assert all(commit["success"] for commit in commits)
     assert commits[-1]["offsets"] == [{"topic": topic, "partition": 0, "offset": RECORDS}]

@@ -26,7 +26,7 @@ SETTINGS = {
 
 
 def group_of(client: RawClient) -> Any:
-    """Described once the coordinator has loaded it."""
+    """The description of the group, once the coordinator has loaded it."""
     client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]), 4)
     for _ in range(1_200):
         (group,) = client.call(ConsumerGroupDescribeRequest(group_ids=["g"]), 1).groups

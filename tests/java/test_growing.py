@@ -1,8 +1,9 @@
-"""A cluster grows by a broker and gives one away again while clients write and read: they notice nothing.
+"""A cluster gains a broker and then loses one while clients write and read: no client is disturbed.
 
 Three nodes, each a controller too, under load of librdkafka and of Kafka's Java clients. A fourth broker joins;
 kafka-reassign-partitions moves the partitions of one topic to it, `ottla reassign` those of the other; then one of the
-first three gives up all it has, the coordinator of the Java reader's group included, stops and is unregistered.
+first three brokers hands over all its replicas, the coordinator of the Java reader's group included, stops and is
+unregistered.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from tests.support.java import PROGRAMS, ToolServer, java_command
 
 PARTITIONS = 4
 BEFORE = [1, 2, 3]
-# Who is there at the end; the third node is the one that goes.
+# The brokers at the end; the third node leaves.
 LEAVING = 3
 AFTER = [1, 2, 4]
 
@@ -44,17 +45,17 @@ class Reader:
     """Reads a topic as the only member of its group from the first record on; a context manager."""
 
     def __init__(self, topic: str) -> None:
-        # How often each offset of each partition was read.
+        # The number of reads of each offset of each partition.
         self.read: Counter[tuple[int, int]] = Counter()
-        # Commits that failed, although the client tries again what may pass.
+        # Failed commits; the client retries those with a retriable error.
         self.failed_commits: list[str] = []
         self._topic = topic
         self._thread = threading.Thread(target=self._run)
 
     def check(self, writer: Writer) -> None:
-        """Everything that was acknowledged has been read, once."""
-        wanted = {(partition, offset) for partition, found in writer.acknowledged.items() for offset in found}
-        wait_until(lambda: wanted.issubset(self.read), f"everything of {self._topic} is read")
+        """Every acknowledged record has been read exactly once."""
+        acknowledged = {(partition, offset) for partition, offsets in writer.acknowledged.items() for offset in offsets}
+        wait_until(lambda: acknowledged.issubset(self.read), f"everything of {self._topic} is read")
         twice = [place for place, count in list(self.read.items()) if count > 1]
         assert twice == [], f"{len(twice)} records of {self._topic} were read twice: {twice[:5]}"
         assert self.failed_commits == []
@@ -120,10 +121,10 @@ class JavaReader(Reader):
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
-                said = json.loads(line) if line.startswith("{") else {"name": ""}
-                if said["name"] == "record_data":
-                    self.read[said["partition"], said["offset"]] += 1
-                elif said["name"] == "offsets_committed" and not said["success"]:
+                event = json.loads(line) if line.startswith("{") else {"name": ""}
+                if event["name"] == "record_data":
+                    self.read[event["partition"], event["offset"]] += 1
+                elif event["name"] == "offsets_committed" and not event["success"]:
                     self.failed_commits.append(line)
 
 
@@ -176,13 +177,13 @@ def written(path: Path, plan: Plan) -> Path:
 
 
 def wait_until_moved(nodes: ottla.testing.Cluster, plan: Plan) -> None:
-    """Until every partition is where the plan says, in sync there and nowhere else."""
+    """Waits until every partition has exactly the replicas of the plan, all of them in sync."""
 
     def is_moved() -> bool:
         for topic, partitions in plan.items():
-            found = partitions_of(nodes.node(1), topic)
+            images = partitions_of(nodes.node(1), topic)
             for index, brokers in enumerate(partitions):
-                if found[index].replica_nodes != brokers or sorted(found[index].isr_nodes) != sorted(brokers):
+                if images[index].replica_nodes != brokers or sorted(images[index].isr_nodes) != sorted(brokers):
                     return False
         return True
 
@@ -220,7 +221,7 @@ def test_a_broker_joins_and_another_leaves_under_load(
         }
 
         def go_on() -> None:
-            """What was done before is behind the clients: they write on."""
+            """Waits until every writer has written records after the previous change."""
             for writer in writers.values():
                 writer.wait_for(200)
 
@@ -245,18 +246,18 @@ def grow(nodes: ottla.testing.Cluster, java: ToolServer, directory: Path, go_on:
     wait_until_moved(nodes, plan)
     verify = ("ReassignPartitionsCommand", "--verify", "--reassignment-json-file", file)
     wait_until(lambda: kafkas_command(java, nodes, *verify).count("is completed.") == PARTITIONS, "Kafka says so, too")
-    # Ours: it proposes, and what it proposes is done.
-    said = our_command(nodes, "reassign", "generate", "--topic", "native", "--broker-list", "1,2,3,4")
-    entries = json.loads(said.strip().splitlines()[-1])["partitions"]
+    # Our command generates a plan, which is executed.
+    output = our_command(nodes, "reassign", "generate", "--topic", "native", "--broker-list", "1,2,3,4")
+    entries = json.loads(output.strip().splitlines()[-1])["partitions"]
     plan = {"native": [entry["replicas"] for entry in sorted(entries, key=lambda entry: int(entry["partition"]))]}
     assert any(4 in brokers for brokers in plan["native"]), plan
     file = written(directory / "native.json", plan)
     our_command(nodes, "reassign", "execute", "--reassignment-json-file", file, "--yes")
     wait_until_moved(nodes, plan)
-    said = our_command(nodes, "reassign", "verify", "--reassignment-json-file", file)
-    assert said.count(" done") == PARTITIONS, said
+    output = our_command(nodes, "reassign", "verify", "--reassignment-json-file", file)
+    assert output.count(" done") == PARTITIONS, output
     elect = ("LeaderElectionCommand", "--election-type", "PREFERRED", "--all-topic-partitions")
-    # It fails where one of all cannot lead at the moment.
+    # The command fails if any preferred leader cannot lead at the moment.
     bootstrap = ("--bootstrap-server", nodes.bootstrap)
     wait_until(lambda: java.run(*elect, *bootstrap).status == 0, "leaders are elected")
     wait_until(lambda: leaders(nodes, "java") == [4, 1, 4, 2], "the fourth broker leads its share")
@@ -264,14 +265,17 @@ def grow(nodes: ottla.testing.Cluster, java: ToolServer, directory: Path, go_on:
 
 
 def shrink(nodes: ottla.testing.Cluster, java: ToolServer, directory: Path, go_on: Callable[[], object]) -> None:
-    """Everything that is on the broker goes elsewhere, then it is stopped and forgotten."""
+    """Moves all replicas off the broker, then stops and unregisters it."""
     topics = [topic.name for topic in ask(nodes.node(1), MetadataRequest(topics=None), 12).topics]
     assert "__consumer_offsets" in topics
     plan: Plan = {}
     for topic in topics:
         # The new replica is not yet a replica of the partition.
         plan[topic] = [
-            [next(other for other in AFTER if other not in brokers) if each == LEAVING else each for each in brokers]
+            [
+                next(candidate for candidate in AFTER if candidate not in brokers) if broker == LEAVING else broker
+                for broker in brokers
+            ]
             for brokers in replicas(nodes, topic)
         ]
     file = written(directory / "drain.json", plan)

@@ -25,7 +25,7 @@ from tests.support.reading import read_partition
 
 Expected = dict[str, list[dict[str, Any]]]
 
-# The records are from the past; without this, retention would come for them.
+# The records are old; with the default retention they would be deleted.
 SETTINGS = {"log.retention.ms": "-1", "auto.create.topics.enable": "false"}
 PARTITIONS = [(topic, partition) for topic in TOPICS for partition in range(2)]
 
@@ -61,15 +61,15 @@ def test_every_record_is_equal(opened: Broker, expected: Expected, topic: str, p
 
 
 def test_aborted_transactions_stay_hidden(opened: Broker, expected: Expected) -> None:
-    every = expected["transactions-0"]
+    records = expected["transactions-0"]
     committed = read_partition(opened.bootstrap, "transactions", 0, isolation_level="read_committed")
     # Rounds 0 and 2 were committed, 1 and 3 aborted; three records of each went to this partition.
-    assert [len(every), len(committed)] == [12, 6]
-    assert committed == [record for number, record in enumerate(every) if number // 3 % 2 == 0]
+    assert [len(records), len(committed)] == [12, 6]
+    assert committed == [record for number, record in enumerate(records) if number // 3 % 2 == 0]
 
 
 def test_writing_goes_on_where_kafka_stopped(opened: Broker, expected: Expected, java: ToolServer) -> None:
-    """Runs last: what it appends is beyond what the other tests look at."""
+    """Runs last: it appends records behind those that the other tests read."""
     offsets: list[int | None] = []
     producer = Producer({"bootstrap.servers": opened.bootstrap})
     for partition in range(2):

@@ -14,7 +14,7 @@ from tests.integration.cluster_calls import wait_until
 from tests.support.brokers import OttlaFromFile
 from tests.support.java import ToolServer
 
-# A machine that is busy with other tests is no reason for elections here.
+# A busy machine must not cause elections here.
 CALM = {"controller.quorum.request.timeout.ms": "10000", "controller.quorum.fetch.timeout.ms": "10000"}
 
 
@@ -64,7 +64,7 @@ def test_a_quorum_given_by_configuration_goes_over_to_one_that_can_change(
     upgraded = java.run("FeatureCommand", "--bootstrap-server", three.bootstrap, "upgrade", "--release-version", "4.3")
     assert upgraded.status == 0, upgraded.stdout + upgraded.stderr
     describe = ("FeatureCommand", "--bootstrap-server", three.bootstrap, "describe")
-    # Any node may be asked, and each hears of it in its own time.
+    # Any node may answer the request, and the nodes learn of the change at different times.
     wait_until(
         lambda: bool(re.search(r"Feature: kraft.version\s.*FinalizedVersionLevel: 1", java.run(*describe).stdout)),
         "the quorum can change",
@@ -74,12 +74,12 @@ def test_a_quorum_given_by_configuration_goes_over_to_one_that_can_change(
     assert sorted(directories) == ["1", "2", "3"]
     leader = re.search(r"LeaderId:\s+(\d)", status)
     assert leader is not None
-    gone = next(directory for directory in directories if directory != leader.group(1))
-    quorum(java, three.bootstrap, "remove-controller", "--controller-id", gone, "--controller-directory-id",
-           directories[gone])  # fmt: skip
+    removed_id = next(directory for directory in directories if directory != leader.group(1))
+    quorum(java, three.bootstrap, "remove-controller", "--controller-id", removed_id, "--controller-directory-id",
+           directories[removed_id])  # fmt: skip
     described = ("describe", "--replication")
     wait_until(
-        lambda: replication(quorum(java, three.bootstrap, *described)).get(int(gone), [""])[-1] == "Observer",
+        lambda: replication(quorum(java, three.bootstrap, *described)).get(int(removed_id), [""])[-1] == "Observer",
         "it observes",
     )
 

@@ -23,11 +23,11 @@ def test_a_snapshot_holds_every_record(java: ToolServer, tmp_path: Path, monkeyp
     harness.add_broker(1, rack="here")
     for number in range(300):
         harness.create(f"topic-{number}", 20)
-    written = write_image(harness.log, harness.image).result()
+    snapshot = write_image(harness.log, harness.image).result()
     harness.log.close()
-    path = tmp_path / "__cluster_metadata-0" / written.file_name
+    path = tmp_path / "__cluster_metadata-0" / snapshot.file_name
     text = dump(java, path, options=("--cluster-metadata-decoder",))
-    assert f"Snapshot end offset: {written.end_offset}, epoch: {written.epoch}" in text
+    assert f"Snapshot end offset: {snapshot.end_offset}, epoch: {snapshot.epoch}" in text
     assert "SnapshotHeader" in text
     assert "SnapshotFooter" in text
     # Six thousand partitions do not fit into one batch.

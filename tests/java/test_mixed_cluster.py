@@ -26,7 +26,7 @@ def formatted(directory: Path) -> Path:
 
 
 def joining(controller: Broker) -> dict[str, str]:
-    """What a broker without the controller role is told."""
+    """The settings of a broker without the controller role."""
     properties = (controller.directory / "server.properties").read_text()
     match = re.search(r"^controller\.quorum\.voters=(.+)$", properties, re.MULTILINE)
     assert match is not None
@@ -40,10 +40,12 @@ def joining(controller: Broker) -> dict[str, str]:
 
 
 def seen(bootstrap: str, topic: str) -> tuple[list[int], dict[int, Any]]:
-    """Brokers, and the replicas of each partition, as a client is told."""
+    """Brokers, and the leader and replicas of each partition, from the metadata of a client."""
     metadata = AdminClient({"bootstrap.servers": bootstrap}).list_topics(topic, timeout=30)
     partitions = metadata.topics[topic].partitions
-    return sorted(metadata.brokers), {number: (each.leader, each.replicas) for number, each in partitions.items()}
+    return sorted(metadata.brokers), {
+        number: (partition.leader, partition.replicas) for number, partition in partitions.items()
+    }
 
 
 @pytest.mark.slow
@@ -66,7 +68,7 @@ def test_a_broker_of_the_other_kind_joins_works_and_leaves(tmp_path: Path, contr
             resource = ConfigResource(ConfigResource.Type.TOPIC, "both", incremental_configs=[change])
             admin.incremental_alter_configs([resource])[resource].result(30)
             for bootstrap in (first.bootstrap, own):
-                # Asked again and again, since a client may ask either broker, and the other may be behind.
+                # Repeated, because a client may ask either broker, and one of them may be behind.
                 wait_until(
                     lambda address=bootstrap: (
                         sorted((leader, *sorted(replicas)) for leader, replicas in seen(address, "both")[1].values())

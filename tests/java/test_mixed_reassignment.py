@@ -21,8 +21,8 @@ from tests.support.raw_client import RawClient
 
 
 def move(bootstrap: str, replicas: list[int]) -> None:
-    wanted = [ReassignablePartition(partition_index=index, replicas=replicas) for index in range(2)]
-    request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=TOPIC, partitions=wanted)])
+    changes = [ReassignablePartition(partition_index=index, replicas=replicas) for index in range(2)]
+    request = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=TOPIC, partitions=changes)])
     with RawClient(bootstrap) as client:
         answer = client.call(request, 1)
     assert [partition.error_code for partition in answer.responses[0].partitions] == [0, 0], answer
@@ -52,13 +52,14 @@ def test_a_partition_moves_to_the_other_kind_and_back(tmp_path: Path, controller
             admin.create_topics([topic])[TOPIC].result(30)
             wait_until(lambda: is_settled(own, [1]), "the topic is known")
             produce(first.bootstrap, "before", 100)
-            # Asked of the second broker, so that the request and its answer travel in an envelope.
-            for index, (replicas, left) in enumerate([([2], first), ([1], second), ([2, 1], None), ([2], first)]):
+            # Sent to the second broker, so that the request and its response travel in an envelope.
+            for index, (replicas, former) in enumerate([([2], first), ([1], second), ([2, 1], None), ([2], first)]):
                 move(own, replicas)
                 wait_until(lambda replicas=replicas: is_settled(own, replicas), f"the partitions are on {replicas}")
-                if left is not None:
+                if former is not None:
                     wait_until(
-                        lambda left=left: not (left.log_directory / f"{TOPIC}-0").exists(), "the former log is gone"
+                        lambda former=former: not (former.log_directory / f"{TOPIC}-0").exists(),
+                        "the former log is gone",
                     )
                 assert len(read(f"{first.bootstrap},{own}", 0)) == (100 * len(CODECS) // 2) * (index + 1)
                 produce(f"{first.bootstrap},{own}", f"after {index}", 100)

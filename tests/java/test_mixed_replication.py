@@ -27,11 +27,14 @@ def log_bytes(broker: Broker, index: int) -> bytes:
 
 def partitions(bootstrap: str) -> dict[int, tuple[int, list[int]]]:
     metadata = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(TOPIC, timeout=30)
-    return {number: (each.leader, sorted(each.isrs)) for number, each in metadata.topics[TOPIC].partitions.items()}
+    return {
+        number: (partition.leader, sorted(partition.isrs))
+        for number, partition in metadata.topics[TOPIC].partitions.items()
+    }
 
 
 def produce(bootstrap: str, label: str, count: int) -> None:
-    """Acknowledged by both replicas, in every codec."""
+    """Writes records in every codec, acknowledged by both replicas."""
     errors: list[Any] = []
     for codec in CODECS:
         producer = Producer(
@@ -60,14 +63,14 @@ def read(bootstrap: str, index: int) -> list[bytes]:
         place = TopicPartition(TOPIC, index, 0)
         _, end = watermarks(consumer, place)
         consumer.assign([place])
-        found: list[bytes] = []
+        values: list[bytes] = []
 
         def is_complete() -> bool:
-            found.extend(message.value() or b"" for message in records_of(consumer.consume(1_000, timeout=0.05)))
-            return len(found) >= end
+            values.extend(message.value() or b"" for message in records_of(consumer.consume(1_000, timeout=0.05)))
+            return len(values) >= end
 
         wait_until(is_complete, f"{end} records are read")
-        return found
+        return values
     finally:
         consumer.close()
 
@@ -84,28 +87,28 @@ def test_both_kinds_follow_and_lead_each_other(tmp_path: Path, controller: str, 
         second.start()
         try:
             own = second.settings["listeners"].partition("://")[2]
-            both = f"{first.bootstrap},{own}"
+            bootstrap = f"{first.bootstrap},{own}"
             admin = AdminClient({"bootstrap.servers": first.bootstrap, "log_level": 0})
             wait_until(lambda: len(admin.list_topics(timeout=30).brokers) == 2, "both are in the cluster")
             topic = NewTopic(TOPIC, 2, replica_assignment=[[1, 2], [2, 1]], config={"segment.bytes": str(1 << 20)})
             admin.create_topics([topic])[TOPIC].result(30)
             wait_until(lambda: partitions(own) == {0: (1, [1, 2]), 1: (2, [1, 2])}, "each leads one")
-            produce(both, "both there", 1_000)
+            produce(bootstrap, "both there", 1_000)
             for index in range(2):
                 wait_until(
                     lambda index=index: log_bytes(first, index) == log_bytes(second, index), "the replicas are equal"
                 )
-            # The second leaves in good order, misses records, and comes back as follower of both.
+            # The second broker stops in order, misses records, and returns as follower of both partitions.
             second.stop()
             wait_until(lambda: partitions(first.bootstrap) == {0: (1, [1]), 1: (1, [1])}, "the first leads alone")
             produce(first.bootstrap, "one there", 100)
             second.start()
             wait_until(lambda: [isr for _, isr in partitions(first.bootstrap).values()] == [[1, 2]] * 2, "it is back")
-            produce(both, "both again", 100)
+            produce(bootstrap, "both again", 100)
             for index in range(2):
                 wait_until(
                     lambda index=index: log_bytes(first, index) == log_bytes(second, index), "the replicas are equal"
                 )
-                assert len(read(both, index)) == (1_000 + 100 + 100) * len(CODECS) // 2
+                assert len(read(bootstrap, index)) == (1_000 + 100 + 100) * len(CODECS) // 2
         finally:
             second.stop()

@@ -1,4 +1,4 @@
-"""Transactions over partitions of Apache Kafka and of Ottla, coordinated by the one or by the other."""
+"""Transactions over partitions of Apache Kafka and of Ottla, coordinated by either of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def committed(bootstrap: str, count: int) -> set[str]:
     values: set[str] = set()
 
     def is_complete() -> bool:
-        values.update((each.value() or b"").decode() for each in records_of(consumer.consume(100, 0.1)))
+        values.update((message.value() or b"").decode() for message in records_of(consumer.consume(100, 0.1)))
         return len(values) >= count
 
     try:
@@ -49,7 +49,7 @@ def test_markers_cross_from_one_kind_to_the_other(tmp_path: Path) -> None:
             bootstrap = f"{first.bootstrap},{own}"
             admin = AdminClient({"bootstrap.servers": first.bootstrap, "log_level": 0})
             wait_until(lambda: len(admin.list_topics(timeout=30).brokers) == 2, "both are in the cluster")
-            # As Kafka makes it, but with a place for each partition.
+            # As Kafka creates the topic, but with chosen replicas.
             state = NewTopic(STATE_TOPIC, 2, replica_assignment=[[1], [2]], config={"cleanup.policy": "compact"})
             topic = NewTopic(TOPIC, 2, replica_assignment=[[1], [2]])
             for future in admin.create_topics([state, topic]).values():
@@ -63,7 +63,7 @@ def test_markers_cross_from_one_kind_to_the_other(tmp_path: Path) -> None:
 
 
 def transact(bootstrap: str, number: int) -> set[str]:
-    """What it has committed. The hash of these ids belongs to the two partitions of the state by turns."""
+    """Returns the committed values. The ids hash to the two partitions of the state topic by turns."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"id-{number}", "log_level": 0})
     producer.init_transactions(TIMEOUT_S)
     values: set[str] = set()

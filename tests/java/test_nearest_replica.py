@@ -1,4 +1,4 @@
-"""Kafka's own consumer reads from the follower in its rack (KIP-392), as it tells itself."""
+"""Kafka's own consumer reads from the follower in its rack (KIP-392), as its metrics show."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def test_the_consumer_reads_from_the_follower_of_its_rack(java: ToolServer, tmp_
     with ottla.testing.cluster(nodes=2, settings={"replica.selector.class": SELECTOR}, node_settings=racks) as nodes:
         wait_until(lambda: broker_ids(nodes.node(1)) == [1, 2], "both are there")
         create_topic(nodes.node(1), TOPIC, assignments={0: [1, 2]})
-        written = java.run(
+        produced = java.run(
             "ProducerPerformance",
             *("--topic", TOPIC, "--num-records", 2_000, "--record-size", 1_000, "--throughput", -1),
             *("--command-property", "acks=all", "--bootstrap-server", nodes.bootstrap),
         )
-        assert written.status == 0, written.stdout + written.stderr
+        assert produced.status == 0, produced.stdout + produced.stderr
         settings = tmp_path / "consumer.properties"
         settings.write_text("client.rack=rack-2\nmax.partition.fetch.bytes=100000\n")
         read = java.run(
@@ -38,7 +38,7 @@ def test_the_consumer_reads_from_the_follower_of_its_rack(java: ToolServer, tmp_
 
 
 def received(metrics: str, node_id: int) -> float:
-    """How many bytes the consumer got from a node."""
+    """The number of bytes that the consumer received from a node."""
     match = re.search(rf"incoming-byte-total:\{{[^}}]*node-id=node-{node_id}\}}\s*: ([0-9.]+)", metrics)
     assert match is not None, metrics
     return float(match[1])

@@ -15,23 +15,23 @@ CASES = 2_000
 
 
 def subset(random: Random, values: list[int], *, least: int = 0) -> list[int]:
-    """Some of the values, in their order."""
+    """A random subset of the values, in their order."""
     count = random.randint(least, max(len(values), least))
     return sorted(random.sample(values, min(count, len(values))), key=values.index)
 
 
 def random_case(random: Random) -> dict[str, Any]:
-    """A partition in a state that may be, and something that is wanted of it."""
+    """A partition in a legal state, and a requested change."""
     replicas = random.sample(range(1, 7), random.randint(1, 5))
     elr_enabled = random.random() < 0.7
     isr = subset(random, replicas, least=0 if elr_enabled else 1)
-    left = [replica for replica in replicas if replica not in isr]
+    out_of_sync = [replica for replica in replicas if replica not in isr]
     is_led = bool(isr) and random.random() < 0.8
     case: dict[str, Any] = {
         "replicas": replicas,
         "isr": isr,
         "leader": random.choice(isr) if is_led else -1,
-        "elr": subset(random, left) if elr_enabled else [],
+        "elr": subset(random, out_of_sync) if elr_enabled else [],
         "last_known": [random.choice(replicas)] if elr_enabled and not is_led and random.random() < 0.5 else [],
         "adding": [],
         "removing": [],
@@ -48,18 +48,18 @@ def random_case(random: Random) -> dict[str, Any]:
     if kind == "isr":
         case["new_isr"] = subset(random, replicas, least=1)
     elif kind == "gone":
-        gone = random.choice(replicas)
-        case["new_isr"] = [replica for replica in isr if replica != gone]
-        case["alive"] = [broker for broker in case["alive"] if broker != gone]
+        lost_replica = random.choice(replicas)
+        case["new_isr"] = [replica for replica in isr if replica != lost_replica]
+        case["alive"] = [broker for broker in case["alive"] if broker != lost_replica]
         if random.random() < 0.5:
-            case["unclean"] = [gone]
+            case["unclean"] = [lost_replica]
     elif kind == "reassign":
-        wanted = random.sample(range(1, 7), random.randint(1, 4))
-        removing = sorted(set(replicas) - set(wanted))
-        adding = sorted(set(wanted) - set(replicas))
-        # What is being added and is taken away again Apache Kafka waits for all the same, for good.
+        new_replicas = random.sample(range(1, 7), random.randint(1, 4))
+        removing = sorted(set(replicas) - set(new_replicas))
+        adding = sorted(set(new_replicas) - set(replicas))
+        # Apache Kafka waits forever for a replica that is being added and then removed.
         if adding or not set(case["adding"]) & set(removing):
-            case["new_replicas"] = [*wanted, *removing]
+            case["new_replicas"] = [*new_replicas, *removing]
             case["new_removing"] = removing
             case["new_adding"] = adding or None
     elif kind == "cancel" and set(case["adding"]) < set(replicas):
@@ -70,7 +70,7 @@ def random_case(random: Random) -> dict[str, Any]:
 
 
 def ours(case: dict[str, Any]) -> dict[str, Any]:
-    def given(name: str) -> tuple[int, ...] | None:
+    def replicas_of_case(name: str) -> tuple[int, ...] | None:
         return None if case.get(name) is None else tuple(case[name])
 
     partition = PartitionImage(
@@ -96,11 +96,11 @@ def ours(case: dict[str, Any]) -> dict[str, Any]:
         default_directory=directory,
     )
     change.election = Election[case["election"]]
-    change.isr = given("new_isr")
-    change.replicas = given("new_replicas")
-    change.adding = given("new_adding")
-    change.removing = given("new_removing")
-    change.stopped_uncleanly = given("unclean") or ()
+    change.isr = replicas_of_case("new_isr")
+    change.replicas = replicas_of_case("new_replicas")
+    change.adding = replicas_of_case("new_adding")
+    change.removing = replicas_of_case("new_removing")
+    change.stopped_uncleanly = replicas_of_case("unclean") or ()
     record = change.build()
     if record is None:
         return {}
@@ -117,7 +117,7 @@ def ours(case: dict[str, Any]) -> dict[str, Any]:
 
 
 def outcome(case: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
-    """Kafka leaves replicas that a reassignment removed among the eligible leaders; here they are taken off."""
+    """Kafka keeps replicas that a reassignment removed among the eligible leaders; they are removed here."""
     replicas = record.get("replicas") or case["replicas"]
     eligible = case["elr"] if record.get("elr") is None else record["elr"]
     return {**record, "elr": [replica for replica in eligible if replica in replicas]}
@@ -140,7 +140,7 @@ def test_partitions_change_as_kafkas_do(java: ToolServer) -> None:
         if outcome(case, answer) != outcome(case, ours(case))
     ]
     assert not different, f"{len(different)} differ, the first: {different[0]}"
-    # The cases reach what they are meant to reach.
+    # The cases cover the intended situations.
     assert sum(1 for answer in theirs if answer.get("recovery") == 1) > 20
     assert sum(1 for answer in theirs if answer.get("elr")) > 100
     assert sum(1 for answer in theirs if answer.get("last_known")) > 5

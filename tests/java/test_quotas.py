@@ -12,18 +12,18 @@ __all__ = ["cluster", "ours", "theirs"]
 
 
 def quota_lines(theirs: Theirs, *options: str) -> dict[tuple[tuple[str, str | None], ...], dict[str, float]]:
-    """What kafka-configs says of quotas: `Quota configs for the default user-principal, client-id 'c' are k=v, ...`."""
+    """Quotas that kafka-configs prints: `Quota configs for the default user-principal, client-id 'c' are k=v, ...`."""
     text = theirs("ConfigCommand", "--describe", *options)
     kinds = {"user-principal": "user", "client-id": "client-id", "ip": "ip"}
-    found = {}
-    for whose, quotas in re.findall(r"^Quota configs for (.*) are (.*)$", text, re.MULTILINE):
+    quotas_by_entity = {}
+    for entity_text, quotas in re.findall(r"^Quota configs for (.*) are (.*)$", text, re.MULTILINE):
         entity = {}
-        for word in whose.split(", "):
+        for word in entity_text.split(", "):
             named = re.fullmatch(r"(\S+) '(.*)'", word)
             entity[kinds[named[1] if named else word.removeprefix("the default ")]] = named[2] if named else None
         pairs = (pair.split("=") for pair in quotas.split(", "))
-        found[tuple(sorted(entity.items()))] = {key: float(value) for key, value in pairs}
-    return found
+        quotas_by_entity[tuple(sorted(entity.items()))] = {key: float(value) for key, value in pairs}
+    return quotas_by_entity
 
 
 QUOTA_ENTITIES: dict[str, list[str]] = {
@@ -66,16 +66,16 @@ def test_quotas(ours: Ours, theirs: Theirs, entity: list[str]) -> None:
     expected = quota_lines(theirs, *entity)
     assert list(expected.values()) == [{first: 1_000_000.0} | ({second: 12.5} if second else {})]
 
-    def shown() -> dict[tuple[tuple[str, str | None], ...], dict[str, float]]:
+    def our_quotas() -> dict[tuple[tuple[str, str | None], ...], dict[str, float]]:
         json = ours("configs", "describe", *entity, "--json").json
-        return {tuple(sorted(one["entity"].items())): one["quotas"] for one in json}
+        return {tuple(sorted(row["entity"].items())): row["quotas"] for row in json}
 
-    assert shown() == expected
+    assert our_quotas() == expected
     ours("configs", "alter", *entity, "--delete-config", first)
-    assert shown() == quota_lines(theirs, *entity)
+    assert our_quotas() == quota_lines(theirs, *entity)
     if second:
         theirs("ConfigCommand", "--alter", *entity, "--delete-config", second)
-    assert shown() == quota_lines(theirs, *entity) == {}
+    assert our_quotas() == quota_lines(theirs, *entity) == {}
     assert "not set" in ours("configs", "alter", *entity, "--delete-config", first, code=1).stderr
     assert "INVALID_REQUEST" in ours("configs", "alter", *entity, "--set", "planets=1", code=1).stderr
 
@@ -88,7 +88,7 @@ def test_quotas_of_all(ours: Ours, theirs: Theirs) -> None:
         ["--entity-type", "users", "--entity-name", "bob", "--entity-type", "clients"],
     ):
         json = ours("configs", "describe", *options, "--json").json
-        assert {tuple(sorted(one["entity"].items())): one["quotas"] for one in json} == quota_lines(theirs, *options)
+        assert {tuple(sorted(row["entity"].items())): row["quotas"] for row in json} == quota_lines(theirs, *options)
         assert json
     for entity in (["--user", "bob"], ["--user-defaults"], ["--user", "bob", "--client", "reader"]):
         ours("configs", "alter", *entity, "--unset", "consumer_byte_rate")

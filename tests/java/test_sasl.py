@@ -85,9 +85,9 @@ def test_tokens_are_made_used_and_removed_by_kafkas_tool(java: ToolServer, node:
     def tool(*arguments: str | int) -> str:
         return run(java, node, "DelegationTokenCommand", alice, *arguments).stdout
 
-    made = tool("--create", "--max-life-time-period", "-1", "--renewer-principal", "User:bob")
-    match = re.search(r"^(?P<id>\S{22})\s+(?P<hmac>\S{80,})\s+User:alice\s+User:alice\s+\[?User:bob", made, re.M)
-    assert match is not None, made
+    output = tool("--create", "--max-life-time-period", "-1", "--renewer-principal", "User:bob")
+    match = re.search(r"^(?P<id>\S{22})\s+(?P<hmac>\S{80,})\s+User:alice\s+User:alice\s+\[?User:bob", output, re.M)
+    assert match is not None, output
     assert len(base64.b64decode(match["hmac"])) == 64
     bearer = properties(tmp_path, "SCRAM-SHA-256", match["id"], match["hmac"], "tokenauth=true")
     topics = run(java, node, "TopicCommand", bearer, "--list").stdout.split()

@@ -47,7 +47,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
 
 
 class Workers:
-    """Members of the group that accept what they get. `accepted` has what the brokers have confirmed."""
+    """Members of the group that accept every record. `accepted` has those that the brokers have confirmed."""
 
     def __init__(self, where: dict[str, Any]) -> None:
         self._config = {**where, "group.id": GROUP, "share.acknowledgement.mode": "explicit"}
@@ -79,15 +79,15 @@ async def fill(where: dict[str, Any], first: int) -> None:
 
 
 async def leaders(admin: AdminClient) -> dict[int, int]:
-    found = (await admin.topics.describe([TOPIC]))[TOPIC]
-    assert not isinstance(found, KafkaError)
-    return {number: partition.leader for number, partition in enumerate(found.partitions)}
+    description = (await admin.topics.describe([TOPIC]))[TOPIC]
+    assert not isinstance(description, KafkaError)
+    return {number: partition.leader for number, partition in enumerate(description.partitions)}
 
 
 def test_nothing_is_lost_or_accepted_twice_while_leaders_change(kafka: KafkaCluster) -> None:
     where = {"bootstrap.servers": kafka.bootstrap, "metadata.max.age.ms": 1_000}
 
-    async def whole() -> None:
+    async def scenario() -> None:
         async with asyncio.timeout(300), AdminClient(where) as admin, asyncio.TaskGroup() as tasks:
             await admin.topics.create([NewTopic(name=TOPIC, partitions=PARTITIONS, replication_factor=3)])
             group = ConfigResource(ResourceType.GROUP, GROUP)
@@ -98,7 +98,7 @@ def test_nothing_is_lost_or_accepted_twice_while_leaders_change(kafka: KafkaClus
             await workers.until(RECORDS)
             before = await leaders(admin)
             assert len(set(before.values())) == 3, "every broker leads a partition"
-            # Every partition moves to the next broker, and all brokers live.
+            # The leader of every partition moves to the next broker; no broker stops.
             await move_leaders(admin, before)
             await fill(where, RECORDS)
             await workers.until(2 * RECORDS)
@@ -109,7 +109,7 @@ def test_nothing_is_lost_or_accepted_twice_while_leaders_change(kafka: KafkaClus
             for member in members:
                 member.cancel()
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 async def move_leaders(admin: AdminClient, before: dict[int, int]) -> None:

@@ -40,21 +40,21 @@ def by_ottla(path: Path, *flags: str) -> int:
 
 
 def contents(directory: Path) -> dict[str, Any]:
-    """File -> what it says, without times and without ids that are drawn."""
+    """File -> content, without times and random ids."""
     files = OsFiles()
-    found: dict[str, Any] = {}
-    for path in sorted(each for each in directory.rglob("*") if each.is_file() and each.name != ".lock"):
+    contents_by_name: dict[str, Any] = {}
+    for path in sorted(path for path in directory.rglob("*") if path.is_file() and path.name != ".lock"):
         name = str(path.relative_to(directory))
         if path.name == "meta.properties":
             meta = read_meta_properties(files, str(directory))
             assert meta is not None
-            found[name] = (meta.cluster_id, meta.node_id, meta.directory_id is not None)
+            contents_by_name[name] = (meta.cluster_id, meta.node_id, meta.directory_id is not None)
         else:
             snapshot = read_snapshot(files, str(path))
             voters = None if snapshot.voters_record is None else VoterSet.decode(snapshot.voters_record)
-            found[name] = ([bytes(value) for value in snapshot.values], snapshot.kraft_version)
-            found[f"{name}: voters"] = voters and [(voter.key.node_id, *voter[1:]) for voter in voters]
-    return found
+            contents_by_name[name] = ([bytes(value) for value in snapshot.values], snapshot.kraft_version)
+            contents_by_name[f"{name}: voters"] = voters and [(voter.key.node_id, *voter[1:]) for voter in voters]
+    return contents_by_name
 
 
 @pytest.mark.parametrize(
@@ -109,22 +109,22 @@ def test_both_write_the_same(java: ToolServer, tmp_path: Path, voters: bool, fla
 @pytest.fixture
 def quorum(java: ToolServer, tmp_path: Path) -> Iterator[Quorum]:
     processes = Processes(tmp_path)
-    made = Quorum(processes)
+    created = Quorum(processes)
     voters = ",".join(
-        f"{controller}@{HOST}:{made.ports[controller]}:{Uuid.random(random.SystemRandom())}"
+        f"{controller}@{HOST}:{created.ports[controller]}:{Uuid.random(random.SystemRandom())}"
         for controller in CONTROLLERS
     )
     flags = ("--initial-controllers", voters)
     try:
-        made.format(1, *flags)
+        created.format(1, *flags)
         for node_id in (2, 3):
-            path = processes.write(str(node_id), **made.properties(node_id))
-            assert by_kafka(java, path, *flags, cluster_id=made.cluster_id) == 0
+            path = processes.write(str(node_id), **created.properties(node_id))
+            assert by_kafka(java, path, *flags, cluster_id=created.cluster_id) == 0
         for node_id in (*CONTROLLERS, *BROKERS):
-            made.start(node_id)
-        for process in made.running.values():
-            made.address = address_of(process)
-        yield made
+            created.start(node_id)
+        for process in created.running.values():
+            created.address = address_of(process)
+        yield created
     finally:
         processes.end()
 

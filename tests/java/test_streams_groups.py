@@ -46,7 +46,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 class Application:
-    """A member that does what the protocol asks of an instance of Kafka Streams, and processes nothing."""
+    """A member that follows the protocol of a Kafka Streams instance, and processes nothing."""
 
     def __init__(self, admin: AdminClient) -> None:
         self._cluster = admin.connections
@@ -93,13 +93,13 @@ class Application:
 
 
 async def described(admin: AdminClient) -> DescribedStreamsGroup:
-    found = (await admin.streams_groups.describe([GROUP]))[GROUP]
-    assert isinstance(found, DescribedStreamsGroup), found
-    return found
+    description = (await admin.streams_groups.describe([GROUP]))[GROUP]
+    assert isinstance(description, DescribedStreamsGroup), description
+    return description
 
 
 def test_a_group_from_its_first_member_to_its_deletion(kafka: str) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         async with asyncio.timeout(120), AdminClient({"bootstrap.servers": kafka}) as admin:
             await admin.topics.create([NewTopic(name=INPUT, partitions=2, replication_factor=1)])
             application = Application(admin)
@@ -129,13 +129,13 @@ def test_a_group_from_its_first_member_to_its_deletion(kafka: str) -> None:
             first = TopicPartition(INPUT, 0)
             refused = (await admin.streams_groups.alter_offsets(GROUP, {first: 5}))[first]
             assert refused is not None
-            kept = (await admin.streams_groups.delete([GROUP]))[GROUP]
-            assert kept is not None
-            assert kept.code is ErrorCode.NON_EMPTY_GROUP
+            deletion_error = (await admin.streams_groups.delete([GROUP]))[GROUP]
+            assert deletion_error is not None
+            assert deletion_error.code is ErrorCode.NON_EMPTY_GROUP
             await application.leave()
             await after_the_last_member(admin)
 
-    asyncio.run(whole())
+    asyncio.run(scenario())
 
 
 async def after_the_last_member(admin: AdminClient) -> None:
@@ -147,8 +147,8 @@ async def after_the_last_member(admin: AdminClient) -> None:
         first: None,
         second: None,
     }
-    found = await groups.offsets(GROUP)
-    assert {partition: (one.offset, one.metadata) for partition, one in found.items()} == {
+    offsets = await groups.offsets(GROUP)
+    assert {partition: (committed.offset, committed.metadata) for partition, committed in offsets.items()} == {
         first: (5, ""),
         second: (7, "m"),
     }
@@ -156,20 +156,20 @@ async def after_the_last_member(admin: AdminClient) -> None:
     assert await groups.delete_offsets(GROUP, [first]) == {first: None}
     assert list(await groups.offsets(GROUP)) == [second]
     assert await groups.delete([GROUP]) == {GROUP: None}
-    gone = (await groups.describe([GROUP]))[GROUP]
-    assert isinstance(gone, KafkaError)
-    assert gone.code is ErrorCode.GROUP_ID_NOT_FOUND
+    description = (await groups.describe([GROUP]))[GROUP]
+    assert isinstance(description, KafkaError)
+    assert description.code is ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_a_group_of_another_kind_is_none(kafka: str) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         async with asyncio.timeout(60), AdminClient({"bootstrap.servers": kafka}) as admin:
             with suppress(KafkaError):
                 await admin.topics.create([NewTopic(name="other", partitions=1, replication_factor=1)])
             await admin.groups.alter_offsets("classic", {TopicPartition("other", 0): 1})
-            found = (await admin.streams_groups.describe(["classic"]))["classic"]
-            assert isinstance(found, KafkaError)
-            assert found.code is ErrorCode.GROUP_ID_NOT_FOUND
-            assert "classic" not in [one.group_id for one in await admin.streams_groups.find()]
+            description = (await admin.streams_groups.describe(["classic"]))["classic"]
+            assert isinstance(description, KafkaError)
+            assert description.code is ErrorCode.GROUP_ID_NOT_FOUND
+            assert "classic" not in [listing.group_id for listing in await admin.streams_groups.find()]
 
-    asyncio.run(whole())
+    asyncio.run(scenario())

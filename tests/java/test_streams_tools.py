@@ -1,4 +1,4 @@
-"""Kafka's tools see an application of `ottla.streams` as one of Kafka Streams: its group, its lag, and its reset."""
+"""Kafka's tools treat an application of `ottla.streams` like Kafka Streams: its group, its lag, and its reset."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ RESET = ("--application-id", APPLICATION, "--input-topics", "counted-lines", "--
 
 @pytest.fixture
 def live(broker: Broker) -> Iterator[Live]:
-    found = Live(broker.bootstrap)
-    yield found
-    found.close()
+    live_cluster = Live(broker.bootstrap)
+    yield live_cluster
+    live_cluster.close()
 
 
 def started(live: Live, directory: Path) -> Application:

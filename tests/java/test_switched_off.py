@@ -1,4 +1,4 @@
-"""Kafka's tools for what is not switched on say so, clearly and at once; kafka-configs for users' credentials works."""
+"""Kafka's tools report disabled features clearly and at once; kafka-configs for users' credentials works."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def test_credentials_of_users_are_set_described_and_removed(run: Tool) -> None:
     secret = "a-secret-of-alice"
     run("ConfigCommand", *alice, "--alter", "--add-config", f"SCRAM-SHA-256=[iterations=8192,password={secret}]")
     run("ConfigCommand", *alice, "--alter", "--add-config", f"SCRAM-SHA-512=[password={secret}]")
-    both = "user-principal 'alice' are SCRAM-SHA-256=iterations=8192, SCRAM-SHA-512=iterations=4096"
+    credentials = "user-principal 'alice' are SCRAM-SHA-256=iterations=8192, SCRAM-SHA-512=iterations=4096"
     for described in (run("ConfigCommand", *alice, "--describe"), run("ConfigCommand", *users, "--describe")):
-        assert both in described.stdout
+        assert credentials in described.stdout
         assert secret not in described.stdout
     run("ConfigCommand", *alice, "--alter", "--delete-config", "SCRAM-SHA-256")
     assert "are SCRAM-SHA-512=iterations=4096" in run("ConfigCommand", *alice, "--describe").stdout
@@ -64,7 +64,7 @@ def test_what_is_asked_of_such_a_group_is_refused(run: Tool, tool: str) -> None:
 
 def test_a_share_consumer_is_told_that_share_groups_are_off(run: Tool, topic: str) -> None:
     run("TopicCommand", "--create", "--topic", topic)
-    # What it hears of it is told in the background; it ends by itself only with its time.
+    # The tool gets the error in the background, and ends only with its time-out.
     for timeout_ms in (1_000, 10_000, 60_000):
         refused = run(SHARE_CONSUMER, "--topic", topic, "--group", topic, "--timeout-ms", timeout_ms, status=None)
         if "The cluster does not support the share group protocol" in refused.stderr:

@@ -38,19 +38,19 @@ def produce(bootstrap: str, topic: str, *values: str) -> None:
 
 
 def seen(bootstrap: str) -> dict[str, Any]:
-    """The records of every partition, but for the topics that a cluster makes for itself."""
+    """The records of every partition, without those of internal topics."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "enable.auto.commit": False})
     try:
         topics = consumer.list_topics(timeout=30).topics
-        found: dict[str, Any] = {}
+        records: dict[str, Any] = {}
         for name in sorted(name for name in topics if not name.startswith("__")):
             for partition in sorted(topics[name].partitions):
                 place = TopicPartition(name, partition, 0)
                 low, high = watermarks(consumer, place)
                 consumer.assign([place])
                 messages = consumer.consume(high - low, timeout=30) if high > low else []
-                found[f"{name}-{partition}"] = [(message.offset(), message.value()) for message in messages]
-        return found
+                records[f"{name}-{partition}"] = [(message.offset(), message.value()) for message in messages]
+        return records
     finally:
         consumer.close()
 

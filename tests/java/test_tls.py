@@ -39,10 +39,10 @@ def java() -> Iterator[ToolServer]:
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    made = Certificates(tmp_path_factory.mktemp("certificates"))
-    alice = made.authority.for_client("alice")
-    (made.directory / "client.p12").write_bytes(alice.pkcs12(PASSWORD))
-    return made
+    created = Certificates(tmp_path_factory.mktemp("certificates"))
+    alice = created.authority.for_client("alice")
+    (created.directory / "client.p12").write_bytes(alice.pkcs12(PASSWORD))
+    return created
 
 
 @pytest.fixture(scope="module")
@@ -94,9 +94,9 @@ def properties(certificates: Certificates, kind: str) -> dict[str, str]:
 def test_tools_write_and_read(
     java: ToolServer, node: SecuredNode, certificates: Certificates, tmp_path: Path, kind: str
 ) -> None:
-    given = properties(certificates, kind)
+    settings = properties(certificates, kind)
     file = tmp_path / "client.properties"
-    file.write_text("".join(f"{name}={text}\n" for name, text in given.items()))
+    file.write_text("".join(f"{name}={text}\n" for name, text in settings.items()))
     listener = "LOGIN" if kind in LOGINS else "STRICT"
     topic = f"topic-{kind}"
 
@@ -119,8 +119,8 @@ def test_a_client_without_a_certificate_is_refused(
     java: ToolServer, node: SecuredNode, certificates: Certificates, tmp_path: Path
 ) -> None:
     file = tmp_path / "client.properties"
-    given = {"security.protocol": "SSL", **certificates.client_properties(with_key=False)}
-    file.write_text("".join(f"{name}={text}\n" for name, text in given.items()))
+    settings = {"security.protocol": "SSL", **certificates.client_properties(with_key=False)}
+    file.write_text("".join(f"{name}={text}\n" for name, text in settings.items()))
     done = java.run(
         "TopicCommand", "--bootstrap-server", node.address("STRICT"), "--command-config", str(file), "--list"
     )
@@ -185,7 +185,7 @@ def test_names_are_printed_as_java_prints_them(java: ToolServer) -> None:
                 for _ in range(chance.randint(1, 5))
             )
         ]
-        # These have no other characters.
+        # These attributes allow no other characters.
         for oid, text in (
             (NameOID.EMAIL_ADDRESS, "a@b.c"),
             (NameOID.DOMAIN_COMPONENT, "x"),

@@ -51,10 +51,12 @@ def test_topic_settings_change_and_fall_back(run: Tool, topic: str) -> None:
     assert "cleanup.policy=compact,delete" in text
     run("ConfigCommand", *entity, "--alter", "--delete-config", "max.message.bytes")
     assert "max.message.bytes=2000" not in run("ConfigCommand", *entity, "--describe").stdout
-    everything = run("ConfigCommand", *entity, "--describe", "--all").stdout
+    all_settings = run("ConfigCommand", *entity, "--describe", "--all").stdout
     refused = run("ConfigCommand", *entity, "--alter", "--add-config", "min.insync.replicas=0", status=1)
     assert "InvalidConfigurationException" in refused.stdout + refused.stderr
-    assert "max.message.bytes=1048588 sensitive=false synonyms={DEFAULT_CONFIG:message.max.bytes=1048588}" in everything
+    assert (
+        "max.message.bytes=1048588 sensitive=false synonyms={DEFAULT_CONFIG:message.max.bytes=1048588}" in all_settings
+    )
 
 
 def test_broker_settings_change_while_it_runs(run: Tool) -> None:

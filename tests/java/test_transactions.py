@@ -24,7 +24,7 @@ HOUR_MS = 3_600_000
 
 
 def committed(broker: Broker, topic: str, count: int) -> list[bytes]:
-    """What a reader of committed records gets, until there are so many."""
+    """Reads committed records until there are `count` of them."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker.bootstrap,
@@ -44,7 +44,7 @@ def committed(broker: Broker, topic: str, count: int) -> list[bytes]:
 
 
 def init(client: RawClient, transactional_id: str) -> InitProducerIdResponse:
-    """As a client does it, which asks for the coordinator first, and again while there is none."""
+    """Sends InitProducerId like a client: looks up the coordinator first, and retries while there is none."""
     deadline = time.monotonic() + 60
     while True:
         client.call(FindCoordinatorRequest(key_type=1, coordinator_keys=[transactional_id]), 4)
@@ -64,7 +64,7 @@ def begin(client: RawClient, transactional_id: str, topic: str, partitions: list
         v3_and_below_topics=[ap.AddPartitionsToTxnTopic(name=topic, partitions=partitions)],
     )
     (result,) = client.call(request, 3).results_by_topic_v3_and_below
-    assert {each.partition_error_code for each in result.results_by_partition} == {0}
+    assert {partition.partition_error_code for partition in result.results_by_partition} == {0}
     return producer
 
 
@@ -115,7 +115,7 @@ def test_transactions_are_listed_and_described(run: Tool, broker: Broker, topic:
 
 
 def test_a_hanging_transaction_is_found_and_aborted(run: Tool, broker: Broker, topic: str) -> None:
-    """A transaction of which no coordinator knows: it keeps readers of committed records waiting for ever."""
+    """A transaction without a coordinator blocks readers of committed records for ever."""
     run("TopicCommand", "--create", "--topic", topic, "--partitions", 1)
     brokers = ["--entity-type", "brokers", "--entity-default"]
     setting = "transaction.partition.verification.enable"

@@ -47,8 +47,8 @@ def transact(bootstrap: str, name: str, first: int) -> None:
 def committed_offset(bootstrap: str) -> int:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP})
     try:
-        (found,) = consumer.committed([TopicPartition(SOURCE, 0)], timeout=30)
-        return int(found.offset)
+        (committed,) = consumer.committed([TopicPartition(SOURCE, 0)], timeout=30)
+        return int(committed.offset)
     finally:
         consumer.close()
 
@@ -65,14 +65,14 @@ def test_transactions_there_and_back(tmp_path: Path, java: ToolServer) -> None:
         directory = ottla.log_directory / f"{TARGET}-0"
     # Offsets: 0 and its marker, 2 and its abort marker, 4 and its marker.
     index = dump(java, *sorted(directory.glob("*.txnindex")))
-    found = r"producerId: \d+ firstOffset: 2 lastOffset: 3 lastStableOffset: 4"
-    assert len(re.findall(found, index)) == 1, index
+    aborted = r"producerId: \d+ firstOffset: 2 lastOffset: 3 lastStableOffset: 4"
+    assert len(re.findall(aborted, index)) == 1, index
     text = dump(java, *sorted(directory.glob("*.log")), options=("--deep-iteration",))
     assert re.findall(r"endTxnMarker: (\w+)", text) == ["COMMIT", "ABORT", "COMMIT"]
     with QuickKafka(tmp_path, ONE_OF_EACH, heap="512m") as kafka:
         assert read_committed(kafka.bootstrap, TARGET, 2) == expected
         assert committed_offset(kafka.bootstrap) == 3
-        # The same transactional id: the coordinator goes on with what it reads in the log.
+        # The same transactional id: the coordinator continues from the state in its log.
         transact(kafka.bootstrap, "ottla", 3)
         expected = [["ottla 0", "ottla 2", "ottla 3", "ottla 5"]] * 2
         assert read_committed(kafka.bootstrap, TARGET, 2) == expected

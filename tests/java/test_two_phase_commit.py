@@ -34,7 +34,7 @@ async def committed(where: dict[str, Any], topic: str) -> list[bytes]:
 
 
 def test_a_prepared_transaction_is_completed_by_what_was_decided(kafka: str) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         where = {"bootstrap.servers": kafka}
         topic = f"t-{uuid.uuid4().hex[:8]}"
         config = {**where, "transactional.id": topic, "transaction.two.phase.commit.enable": True}
@@ -50,23 +50,23 @@ def test_a_prepared_transaction_is_completed_by_what_was_decided(kafka: str) -> 
             producer.begin_transaction()
             await producer.send(topic, b"aborted")
             assert await producer.prepare_transaction() != prepared
-            # The database knows nothing of this transaction.
+            # The database has no record of this transaction.
             await producer.complete_transaction(prepared)
         assert await committed(where, topic) == [b"committed"]
 
     async def limited() -> None:
         async with asyncio.timeout(60):
-            await whole()
+            await scenario()
 
     asyncio.run(limited())
 
 
 def test_keeping_a_prepared_transaction(kafka: str) -> None:
-    async def whole() -> None:
+    async def scenario() -> None:
         topic = f"t-{uuid.uuid4().hex[:8]}"
         config = {"bootstrap.servers": kafka, "transactional.id": topic, "transaction.two.phase.commit.enable": True}
         async with Producer(config) as producer:
             with pytest.raises(ClientError, match="cannot keep prepared transactions"):
                 await producer.init_transactions(keep_prepared=True)
 
-    asyncio.run(whole())
+    asyncio.run(scenario())

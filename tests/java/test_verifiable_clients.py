@@ -47,5 +47,5 @@ def consumed(bootstrap: str, count: int) -> dict[int, int]:
     command += ["--group-id", "counting", "--reset-policy", "earliest", "--max-messages", str(count), "--verbose"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    said = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    return {line["offset"]: int(line["value"]) for line in said if line["name"] == "record_data"}
+    events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return {line["offset"]: int(line["value"]) for line in events if line["name"] == "record_data"}

@@ -36,6 +36,16 @@ WITH_KERBEROS = frozenset({"kafka.api.SaslSslAdminIntegrationTest", "kafka.api.S
 # One line of the console's test feed: "JUnit Jupiter > SomeTest > method(ClusterInstance) > method [1] :: SUCCESSFUL".
 FEED_LINE = re.compile(r"^JUnit Jupiter > (?P<test_class>\S+) > (?:.* > )?(?P<test>.+?) :: (?P<state>[A-Z]+)$")
 
+BASELINES = (
+    "requests.txt",
+    "tools.txt",
+    "transactions.txt",
+    "clusters.txt",
+    "security.txt",
+    "secured.txt",
+    "clients.txt",
+)
+
 Results = dict[str, dict[str, str]]
 """Class -> test -> state as the console reports it; the class without its package."""
 Baseline = dict[str, set[str]]
@@ -104,7 +114,7 @@ def read_groups() -> dict[str, list[str]]:
 
 def read_baseline() -> Baseline:
     tests: Baseline = defaultdict(set)
-    for file in ("requests.txt", "tools.txt", "transactions.txt", "clusters.txt", "security.txt", "secured.txt"):
+    for file in BASELINES:
         for line in read_list(HERE / "baseline" / file):
             name, test = line.split(" ", 1)
             tests[name].add(test)

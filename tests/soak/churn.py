@@ -1,4 +1,4 @@
-"""What comes and goes in a soak: topics, groups, connections, and nodes."""
+"""The churn of a soak: topics, groups, connections, and nodes."""
 
 from __future__ import annotations
 

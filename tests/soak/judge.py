@@ -22,7 +22,7 @@ WARM_UP_TENTHS = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """What is measured of a node, how it is shown, and the growth over a run that still counts as flat."""
+    """A measurement of a node, its presentation, and the growth over a run that still counts as flat."""
 
     name: str
     unit: str
@@ -60,7 +60,7 @@ class Verdict:
         return self.growth <= self.growth_max
 
     @property
-    def whose(self) -> str:
+    def owner(self) -> str:
         return "all nodes" if self.node_id == ALL_NODES else f"node {self.node_id}"
 
     def __str__(self) -> str:
@@ -68,13 +68,13 @@ class Verdict:
         grown, allowed = self.growth / measure.scale, self.growth_max / measure.scale
         word = "flat" if self.is_flat else "GROWS"
         return (
-            f"{measure.name} of {self.whose}: {word}, "
+            f"{measure.name} of {self.owner}: {word}, "
             f"{grown:+.{measure.digits}f} {measure.unit} over the run, at most {allowed:.{measure.digits}f} allowed"
         ).replace("  ", " ")
 
 
 def growth_of(values: Sequence[float | None]) -> float:
-    """What the fitted line gains from the first value to the last."""
+    """The growth of the fitted line from the first value to the last."""
     seen = [(place, value) for place, value in enumerate(values) if value is not None]
     if len(seen) < 2:
         return 0.0

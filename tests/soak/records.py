@@ -29,7 +29,7 @@ class Ledger(Job):
 
     def __init__(self, findings: Findings, bootstrap: str, *, rate: int) -> None:
         super().__init__(findings)
-        self._each = max(1, round(rate * TICK_S / PARTITIONS))
+        self._records_per_step = max(1, round(rate * TICK_S / PARTITIONS))
         self._next = 0
         # By partition, the highest acknowledged number.
         self.acknowledged = dict.fromkeys(range(PARTITIONS), -1)
@@ -38,7 +38,7 @@ class Ledger(Job):
         )
 
     def step(self) -> None:
-        for _ in range(self._each):
+        for _ in range(self._records_per_step):
             for partition in range(PARTITIONS):
                 value = b"%d" % self._next
                 self._producer.produce(self.topic, value.ljust(200), partition=partition, on_delivery=self._on_delivery)
@@ -46,9 +46,9 @@ class Ledger(Job):
         self._producer.poll(0)
 
     def finish(self) -> None:
-        left = self._producer.flush(FINISH_S)
-        if left:
-            self.findings.report(f"{left} records of the ledger were never acknowledged")
+        unacknowledged = self._producer.flush(FINISH_S)
+        if unacknowledged:
+            self.findings.report(f"{unacknowledged} records of the ledger were never acknowledged")
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -82,8 +82,8 @@ class LedgerReader(Job):
             assert isinstance(value, bytes)
             number = int(value)
             if number != self._expected[partition]:
-                what = "is there twice" if number < self._expected[partition] else "comes after a gap"
-                self.findings.report(f"ledger-{partition}: {number} {what}, expected {self._expected[partition]}")
+                problem = "is there twice" if number < self._expected[partition] else "comes after a gap"
+                self.findings.report(f"ledger-{partition}: {number} {problem}, expected {self._expected[partition]}")
             self._expected[partition] = number + 1
             self.counts["records read"] += 1
 
@@ -135,7 +135,7 @@ class Transactions(Job):
         return producer
 
     def _transact(self, producer: Producer, number: int) -> str:
-        """The outcome."""
+        """Runs one transaction; returns its outcome."""
         is_committing = False
         try:
             producer.begin_transaction()
@@ -151,7 +151,7 @@ class Transactions(Job):
             # The next one begins with a new id: the coordinator ends this transaction when it is too old.
             self._producer = None
             self.counts["producers replaced"] += 1
-            # Without an answer to its commit a producer does not know; before that nothing can be committed.
+            # Without an answer to its commit a producer does not know the outcome; before that nothing is committed.
             return "unknown" if is_committing and not error.args[0].txn_requires_abort() else "aborted"
         return "committed"
 
@@ -212,7 +212,7 @@ class Table(Job):
     def __init__(self, findings: Findings, bootstrap: str, *, rate: int, check_every_s: float) -> None:
         super().__init__(findings)
         self._bootstrap = bootstrap
-        self._each = max(1, round(rate * TICK_S))
+        self._records_per_step = max(1, round(rate * TICK_S))
         self._check_every_s = check_every_s
         self._next_check = time.monotonic() + check_every_s
         self._version = 0
@@ -223,7 +223,7 @@ class Table(Job):
         )
 
     def step(self) -> None:
-        for _ in range(self._each):
+        for _ in range(self._records_per_step):
             version, self._version = self._version, self._version + 1
             value = None if self._is_tombstone(version) else (b"%d" % version).ljust(100)
             self._producer.produce(
@@ -254,9 +254,9 @@ class Table(Job):
 
     def _check(self) -> None:
         expected = dict(self._acknowledged)
-        found = self._read_whole()
+        versions = self._read_whole()
         for key, version in expected.items():
-            value = found.get(key)
+            value = versions.get(key)
             if value is None and not self._is_tombstone(version):
                 # A later tombstone may have removed it.
                 if self._version <= version + self.KEYS:
@@ -267,7 +267,7 @@ class Table(Job):
 
     def _read_whole(self) -> dict[int, int]:
         """The last version by key; deleted keys are absent."""
-        found: dict[int, int] = {}
+        versions: dict[int, int] = {}
         consumer = _reader(self._bootstrap, "table-reader", isolation="read_uncommitted")
         try:
             place = TopicPartition(self.topic, 0, 0)
@@ -283,24 +283,24 @@ class Table(Job):
                         continue
                     key, value = message.key(), message.value()
                     assert isinstance(key, bytes)
-                    found.pop(int(key), None)
+                    versions.pop(int(key), None)
                     if isinstance(value, bytes):
-                        found[int(key)] = int(value)
-            return found
+                        versions[int(key)] = int(value)
+            return versions
         finally:
             consumer.close()
 
     def _watermarks(self, consumer: Consumer, place: TopicPartition, deadline: float) -> tuple[int, int]:
-        """The call does not repeat itself when the leader moves."""
+        """Repeats the call, which does not retry when the leader moves."""
         while True:
             try:
-                found = consumer.get_watermark_offsets(place, timeout=5.0)
+                watermarks = consumer.get_watermark_offsets(place, timeout=5.0)
             except KafkaException:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.2)
             else:
-                return found
+                return watermarks
 
 
 def _reader(bootstrap: str, group: str, *, isolation: str) -> Consumer:
@@ -309,7 +309,7 @@ def _reader(bootstrap: str, group: str, *, isolation: str) -> Consumer:
     return Consumer({"bootstrap.servers": bootstrap, "isolation.level": isolation, **settings, **QUIET})
 
 
-def _report_unless_passing(findings: Findings, who: str, error: KafkaError) -> None:
+def _report_unless_passing(findings: Findings, client: str, error: KafkaError) -> None:
     """Restarts are part of the soak: clients wait and try again. An offset out of range is a loss."""
     if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-        findings.report(f"{who}: {error}")
+        findings.report(f"{client}: {error}")

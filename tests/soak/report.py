@@ -21,7 +21,7 @@ def table(verdicts: Sequence[Verdict]) -> str:
     lines = [f"{'':<28}{heads}{'growth':>10}{'allowed':>10}"]
     for verdict in verdicts:
         measure = verdict.measure
-        label = f"{measure.name}{f', {measure.unit}' if measure.unit else ''}, {verdict.whose}"
+        label = f"{measure.name}{f', {measure.unit}' if measure.unit else ''}, {verdict.owner}"
         numbers = [*verdict.values, verdict.growth, verdict.growth_max]
         cells = "".join(
             f"{'down':>10}" if number is None else f"{number / measure.scale:>10.{measure.digits}f}"
@@ -59,9 +59,9 @@ def write_chart(path: Path, verdicts: Sequence[Verdict]) -> None:
     for panel, measure in zip(panels, MEASURES, strict=True):
         for verdict in verdicts:
             if verdict.measure is measure:
-                shown = [math.nan if value is None else value / measure.scale for value in verdict.values]
+                scaled = [math.nan if value is None else value / measure.scale for value in verdict.values]
                 colour = COLOURS[(verdict.node_id - 1) % len(COLOURS)]
-                panel.plot(range(1, len(shown) + 1), shown, color=colour, label=verdict.whose)
+                panel.plot(range(1, len(scaled) + 1), scaled, color=colour, label=verdict.owner)
         panel.set_title(f"{measure.name}{f', {measure.unit}' if measure.unit else ''}")
         panel.set_ylim(bottom=0)
         panel.set_xlabel("tenth")

@@ -1,4 +1,4 @@
-"""Samples of the nodes: what the operating system says of their processes, and how many requests they have answered."""
+"""Samples of the nodes: their processes' figures from the operating system, and the number of answered requests."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def series(samples: Sequence[Sample], tenths: int, *, node_kept: int) -> Mapping
         by_node[sample.node_id].append(sample)
     unseen = set(range(tenths)) - {sample.tenth for sample in by_node[node_kept]}
     assert not unseen, f"node {node_kept} was not seen in every tenth"
-    found: dict[tuple[int, str], list[float | None]] = {}
+    values_of: dict[tuple[int, str], list[float | None]] = {}
     spent_s, requests = [0.0] * tenths, [0.0] * tenths
     for node_id, of_node in by_node.items():
         in_tenths = [[sample for sample in of_node if sample.tenth == tenth] for tenth in range(tenths)]
@@ -106,15 +106,15 @@ def series(samples: Sequence[Sample], tenths: int, *, node_kept: int) -> Mapping
                 for of_tenth in in_tenths
             ]
 
-        found[node_id, "resident memory"] = medians("resident_bytes")
-        found[node_id, "descriptors"] = medians("descriptors")
-        found[node_id, "bytes on disk"] = medians("disk_bytes")
+        values_of[node_id, "resident memory"] = medians("resident_bytes")
+        values_of[node_id, "descriptors"] = medians("descriptors")
+        values_of[node_id, "bytes on disk"] = medians("disk_bytes")
         if node_id == node_kept:
-            found[node_id, "threads"] = medians("threads")
-    found[ALL_NODES, "CPU per request"] = [
+            values_of[node_id, "threads"] = medians("threads")
+    values_of[ALL_NODES, "CPU per request"] = [
         cpu_s / max(count, 1.0) for cpu_s, count in zip(spent_s, requests, strict=True)
     ]
-    return found
+    return values_of
 
 
 def _disk_bytes(directory: Path) -> int:

@@ -64,15 +64,15 @@ def soak(
             for job in [*jobs, sampler]:
                 job.start()
                 stack.callback(job.stop)
-            began, told = time.monotonic(), 0
+            began, sentences_printed = time.monotonic(), 0
             for tenth in range(TENTHS):
                 sampler.tenth = tenth
                 time.sleep(max(0.0, began + (tenth + 1) * tenth_s - time.monotonic()))
                 counts = ", ".join(f"{count} {name}" for name, count in sorted(findings.counts.items()))
                 on_tenth(f"tenth {tenth + 1}: {counts}; {len(findings.sentences)} findings")
-                for sentence in findings.sentences[told:]:
+                for sentence in findings.sentences[sentences_printed:]:
                     on_tenth(f"  found: {sentence}")
-                told = len(findings.sentences)
+                sentences_printed = len(findings.sentences)
         # Writers flush before their readers look for what is missing.
         for job in reversed(jobs):
             job.finish()

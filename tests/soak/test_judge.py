@@ -15,9 +15,9 @@ from tests.soak.samples import ALL_NODES, Sample, series
 
 
 def verdict(name: str, values: Sequence[float | None]) -> bool:
-    found = judge({(3, name): values})
-    assert len(found) == 1
-    return found[0].is_flat
+    verdicts = judge({(3, name): values})
+    assert len(verdicts) == 1
+    return verdicts[0].is_flat
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -75,17 +75,17 @@ def sample(tenth: int, *, node_id: int, pid: int, earlier: int) -> Sample:
 
 def samples(tenths: int) -> list[Sample]:
     """Node 1 is restarted in every tenth: its counters begin again. Node 3 lives throughout."""
-    found = []
+    all_samples = []
     for tenth in range(tenths):
         for place in range(4):
-            found.append(sample(tenth, node_id=1, pid=2 * tenth + place // 2, earlier=place % 2))
-            found.append(sample(tenth, node_id=3, pid=1_000, earlier=4 * tenth + place))
-    return found
+            all_samples.append(sample(tenth, node_id=1, pid=2 * tenth + place // 2, earlier=place % 2))
+            all_samples.append(sample(tenth, node_id=3, pid=1_000, earlier=4 * tenth + place))
+    return all_samples
 
 
 def test_cpu_per_request_does_not_count_starts() -> None:
-    found = series(samples(10), 10, node_kept=3)
-    assert found[ALL_NODES, "CPU per request"] == pytest.approx([0.01 / 100] * 10)
+    values_of = series(samples(10), 10, node_kept=3)
+    assert values_of[ALL_NODES, "CPU per request"] == pytest.approx([0.01 / 100] * 10)
 
 
 def test_a_leader_that_moves_does_not_change_the_cpu_per_request() -> None:
@@ -101,17 +101,17 @@ def test_a_leader_that_moves_does_not_change_the_cpu_per_request() -> None:
 
 
 def test_the_threads_of_a_restarted_node_are_not_judged() -> None:
-    found = series(samples(10), 10, node_kept=3)
-    assert [node_id for node_id, name in found if name == "threads"] == [3]
+    values_of = series(samples(10), 10, node_kept=3)
+    assert [node_id for node_id, name in values_of if name == "threads"] == [3]
 
 
 def test_a_tenth_in_which_a_restarted_node_was_down_is_left_out(tmp_path: Path) -> None:
-    seen = [one for one in samples(10) if (one.node_id, one.tenth) not in {(1, 4), (1, 5)}]
-    found = series(seen, 10, node_kept=3)
-    assert found[1, "descriptors"] == [40.0] * 4 + [None] * 2 + [40.0] * 4
-    verdicts = judge(found)
-    assert all(one.is_flat for one in verdicts)
-    assert None not in found[ALL_NODES, "CPU per request"]
+    seen = [look for look in samples(10) if (look.node_id, look.tenth) not in {(1, 4), (1, 5)}]
+    values_of = series(seen, 10, node_kept=3)
+    assert values_of[1, "descriptors"] == [40.0] * 4 + [None] * 2 + [40.0] * 4
+    verdicts = judge(values_of)
+    assert all(judged.is_flat for judged in verdicts)
+    assert None not in values_of[ALL_NODES, "CPU per request"]
     # Memory, descriptors and disk.
     assert table(verdicts).count("down") == 2 * 3
     write_json(tmp_path / "soak.json", verdicts, {}, [])
@@ -123,7 +123,7 @@ def test_a_tenth_in_which_a_restarted_node_was_down_is_left_out(tmp_path: Path) 
 
 def test_the_node_that_lives_throughout_is_seen_in_every_tenth() -> None:
     for missing in ({4}, set(range(10))):
-        seen = [one for one in samples(10) if one.node_id == 1 or one.tenth not in missing]
+        seen = [look for look in samples(10) if look.node_id == 1 or look.tenth not in missing]
         with pytest.raises(AssertionError, match="node 3 was not seen"):
             series(seen, 10, node_kept=3)
 

@@ -1,6 +1,6 @@
-"""ACLs, created, described and deleted one request after the other: answers, and the records that are kept.
+"""A scenario that creates, describes and deletes ACLs one by one: the answers, and the records in the metadata log.
 
-The same is said to Apache Kafka (`tests/data/make_acl_answers.py` keeps its answers) and to Ottla. Sentences become
+The same requests go to Apache Kafka (`tests/data/make_acl_answers.py` keeps its answers) and to Ottla. Messages become
 "said", ids of records become "id", and lists without an order are sorted.
 """
 
@@ -34,7 +34,7 @@ DENY, ALLOW = 2, 3
 
 
 def play(bootstrap: str, controller: str, metadata_log: Path) -> dict[str, Any]:
-    """Says everything; the answers by label, and at last the records about it in the metadata log."""
+    """Sends all requests; returns the answers by label, and then the records of ACLs in the metadata log."""
     answers: dict[str, Any] = {}
     for label, request in _requests():
         answers[label] = _answer(bootstrap, request)
@@ -78,7 +78,7 @@ def _creations() -> Iterator[tuple[str, Message]]:
         ),
     )
     for label, rule in _refused_rules():
-        # Apache Kafka fails as a whole on a rule of a kind that only filters have.
+        # Apache Kafka fails the whole request if a rule has a value that only filters may have.
         beside = () if label.startswith("only for filters") else (_rule(f"beside-{label}"),)
         yield f"refused: {label}", _create(rule, *beside)
 
@@ -223,9 +223,9 @@ def _plain(value: Any, name: str) -> Any:
         return "id"
     if not isinstance(value, list):
         return "said" if name == "error_message" and value else value
-    shown = [_plain(element, name) for element in value]
-    # The results of a request are in its order; the rules that were found have none.
-    return shown if name in ("results", "filter_results") else sorted(shown, key=repr)
+    plain = [_plain(element, name) for element in value]
+    # Results are in the order of the request; matching rules have no order.
+    return plain if name in ("results", "filter_results") else sorted(plain, key=repr)
 
 
 def _records(metadata_log: Path) -> Iterator[tuple[str, Any]]:
@@ -234,8 +234,8 @@ def _records(metadata_log: Path) -> Iterator[tuple[str, Any]]:
     for batch in iterate_batches(metadata_log.read_bytes()):
         if batch.header.is_control:
             continue
-        for each in iterate_records(batch):
-            record = decode_record(memoryview(each.value or b""))
+        for log_record in iterate_records(batch):
+            record = decode_record(memoryview(log_record.value or b""))
             if isinstance(record, kinds):
                 yield f"record {number}", [type(record).__name__, _plain(record, "")]
                 number += 1

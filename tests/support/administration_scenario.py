@@ -1,8 +1,8 @@
-"""Administrative requests, said one after the other to a fresh broker, and what it answers.
+"""A scenario of administrative requests to a fresh broker, one by one, and its answers.
 
-The same scenario is said to Apache Kafka (`tests/data/make_administration_answers.py` keeps its answers) and to Ottla.
-What may differ from run to run is made equal: ids of topics become their names, the node's own id becomes "node",
-sentences become "said", lists without an order are sorted.
+The same scenario runs on Apache Kafka (`tests/data/make_administration_answers.py` keeps its answers) and on Ottla.
+Values that differ from run to run are normalised: ids of topics become their names, the node's own id becomes "node",
+messages become "said", lists without an order are sorted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ STRANGER = Uuid(b"0123456789abcdef")
 NODE = -77
 Said = tuple[str, Message, int]
 
-# Fields whose value is the broker's own business.
+# Fields whose values each broker may choose.
 _LEFT_OUT = frozenset(
     ("throttle_time_ms", "port", "host", "cluster_id", "high_watermark", "log_end_offset", "last_fetch_timestamp")
 ) | {"last_caught_up_timestamp", "leader_epoch", "listeners"}
@@ -41,7 +41,7 @@ _NODES = frozenset(("node_id", "broker_id", "leader_id", "controller_id", "repli
 
 
 def play(bootstrap: str) -> dict[str, Any]:
-    """Says everything to a fresh broker; the answers by label, as plain values."""
+    """Sends all requests to a fresh broker; returns the answers by label, as plain values."""
     player = _Player(bootstrap)
     try:
         player.say_all(_creations(player.node_id))
@@ -78,10 +78,10 @@ class _Player:
                 self.client = RawClient(self.bootstrap)
 
     def wait_for(self, topic: str) -> None:
-        """Creates a topic by asking for it, and waits until it is there: brokers create it when they get to it."""
+        """Creates a topic with a metadata request and waits until it exists: brokers create it asynchronously."""
         for _ in range(600):
-            found = self.client.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12).topics[0]
-            if found.error_code == 0:
+            metadata = self.client.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]), 12).topics[0]
+            if metadata.error_code == 0:
                 return
             time.sleep(0.05)
         raise AssertionError(f"{topic} was not created")
@@ -104,8 +104,8 @@ class _Player:
         if not isinstance(value, list):
             return value
         if name in ("configs",):
-            return {each.name: [each.value, each.config_source, each.read_only] for each in value}
-        plain = [self._plain(each, name) for each in value]
+            return {config.name: [config.value, config.config_source, config.read_only] for config in value}
+        plain = [self._plain(element, name) for element in value]
         return sorted(plain, key=repr) if plain and isinstance(plain[0], dict) and "name" in plain[0] else plain
 
 
@@ -170,7 +170,9 @@ def _creations(node_id: int) -> Iterator[Said]:
 
 
 def _partitions() -> Iterator[Said]:
-    def more(*topics: tuple[str, int, list[int] | None], validate_only: bool = False) -> cp.CreatePartitionsRequest:
+    def more_partitions(
+        *topics: tuple[str, int, list[int] | None], validate_only: bool = False
+    ) -> cp.CreatePartitionsRequest:
         return cp.CreatePartitionsRequest(
             topics=[
                 cp.CreatePartitionsTopic(
@@ -185,37 +187,37 @@ def _partitions() -> Iterator[Said]:
         )
 
     for version in range(4):
-        yield "more partitions", more(("ok-2", 4 + version, None)), version
-    yield "more to validate", more(("ok-5", 9, None), validate_only=True), 3
-    yield "more of nothing", more(("nowhere", 5, None)), 3
-    yield "as many", more(("ok-5", 3, None)), 3
-    yield "fewer", more(("ok-5", 2, None)), 3
-    yield "fewer than none", more(("ok-5", -1, None)), 3
-    yield "one assignment for two", more(("ok-5", 5, [9])), 3
-    yield "an unknown broker", more(("ok-5", 4, [9])), 3
-    yield "no broker", more(("ok-5", 4, [])), 3
-    yield "one topic twice", more(("ok-5", 9, None), ("ok-5", 9, None)), 3
+        yield "more partitions", more_partitions(("ok-2", 4 + version, None)), version
+    yield "more to validate", more_partitions(("ok-5", 9, None), validate_only=True), 3
+    yield "more of nothing", more_partitions(("nowhere", 5, None)), 3
+    yield "as many", more_partitions(("ok-5", 3, None)), 3
+    yield "fewer", more_partitions(("ok-5", 2, None)), 3
+    yield "fewer than none", more_partitions(("ok-5", -1, None)), 3
+    yield "one assignment for two", more_partitions(("ok-5", 5, [9])), 3
+    yield "an unknown broker", more_partitions(("ok-5", 4, [9])), 3
+    yield "no broker", more_partitions(("ok-5", 4, [])), 3
+    yield "one topic twice", more_partitions(("ok-5", 9, None), ("ok-5", 9, None)), 3
 
 
 def _metadata(ids: dict[str, Uuid]) -> Iterator[Said]:
-    def asked(*names: str, create: bool = True) -> MetadataRequest:
+    def metadata_request(*names: str, create: bool = True) -> MetadataRequest:
         topics = [MetadataRequestTopic(name=name) for name in names]
         return MetadataRequest(topics=topics, allow_auto_topic_creation=create)
 
     for version in range(14):
-        yield "metadata", asked("ok-7", "ok-5"), version
-        yield "metadata of an empty list", asked(), version
+        yield "metadata", metadata_request("ok-7", "ok-5"), version
+        yield "metadata of an empty list", metadata_request(), version
         if version >= 4:
-            yield "metadata of what is missing", asked("nowhere", create=False), version
+            yield "metadata of what is missing", metadata_request("nowhere", create=False), version
         if version >= 1:
             request = MetadataRequest(topics=None, include_topic_authorized_operations=version >= 8)
             request.include_cluster_authorized_operations = 8 <= version <= 10
             yield "metadata of everything", request, version
     for name in ("", "..", "a/b", "ä", "x" * 250):
-        yield f"metadata of the name {name[:12]!r} of {len(name)}", asked(name), 12
-    yield "metadata that creates", asked("created"), 12
-    yield "metadata that collides", asked("dot_ted"), 12
-    yield "metadata of one twice", asked("ok-7", "ok-7"), 12
+        yield f"metadata of the name {name[:12]!r} of {len(name)}", metadata_request(name), 12
+    yield "metadata that creates", metadata_request("created"), 12
+    yield "metadata that collides", metadata_request("dot_ted"), 12
+    yield "metadata of one twice", metadata_request("ok-7", "ok-7"), 12
     known, other = ids["ok-7"], ids["ok-2"]
     for label, topics in (
         ("a stranger", [(None, STRANGER)]),

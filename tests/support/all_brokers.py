@@ -26,12 +26,12 @@ GROUP = "known-to-all-brokers"
 SETTING = "consumer.heartbeat.interval.ms"
 WAIT_SECONDS_MAX = 60.0
 
-# Among the values that the setting may have everywhere.
+# Values that the setting may have on every broker.
 _values = itertools.cycle(range(5_000, 15_000))
 
 
 def until_all_know(addresses: Sequence[str]) -> None:
-    """Returns when each of these brokers knows what any of them has answered to a change before."""
+    """Returns when all of these brokers have replayed every change that any of them has answered before."""
     value = str(next(_values))
     configs = [AlterableConfig(name=SETTING, value=value)]
     resource = AlterConfigsResource(resource_type=ResourceType.GROUP, resource_name=GROUP, configs=configs)
@@ -41,11 +41,13 @@ def until_all_know(addresses: Sequence[str]) -> None:
     deadline = time.monotonic() + WAIT_SECONDS_MAX
     for address in addresses:
         with RawClient(address) as client:
-            while _told(client) != value:
+            while _setting_of(client) != value:
                 assert time.monotonic() < deadline, f"{address} has not heard of {SETTING}={value}"
 
 
-def _told(client: RawClient) -> str | None:
-    asked = DescribeConfigsResource(resource_type=ResourceType.GROUP, resource_name=GROUP, configuration_keys=[SETTING])
-    (result,) = client.call(DescribeConfigsRequest(resources=[asked]), 4).results
+def _setting_of(client: RawClient) -> str | None:
+    resource = DescribeConfigsResource(
+        resource_type=ResourceType.GROUP, resource_name=GROUP, configuration_keys=[SETTING]
+    )
+    (result,) = client.call(DescribeConfigsRequest(resources=[resource]), 4).results
     return next((entry.value for entry in result.configs), None)

@@ -1,4 +1,4 @@
-"""Holds what Ottla answers to a scenario against what Apache Kafka answered to it (see `kept_answers`)."""
+"""Compares Ottla's answers to a scenario with the stored answers of Apache Kafka (see `kept_answers`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Answers = Mapping[str, Any]
 
 
 class KafkasAnswers:
-    """The answers of Apache Kafka, and where we differ from them on purpose, with the reason."""
+    """The answers of Apache Kafka, and the labels of intended differences with their reasons."""
 
     def __init__(self, file: Path, differences: Mapping[str, str] | None = None) -> None:
         self._answers: Answers = json.loads(file.read_text())
@@ -24,11 +24,11 @@ class KafkasAnswers:
         self.labels = list(self._answers)
 
     def check_scenario(self, answers: Answers) -> None:
-        """The questions are those that Kafka was asked, in the same order."""
+        """Checks that the scenario sent the same requests as to Kafka, in the same order."""
         assert list(answers) == self.labels
 
     def check(self, answers: Answers, label: str) -> None:
-        """The same answer; a difference that has gone has to leave the list, too."""
+        """Checks that the answers are equal, or that a listed difference still exists."""
         if label in self._differences:
             assert answers[label] != self._answers[label], f"no difference any more: {label}"
         else:
@@ -36,12 +36,12 @@ class KafkasAnswers:
 
 
 def played_with_ottla(play: Callable[[str], Answers], settings: Mapping[str, str] | None = None) -> Answers:
-    """What a node of its own answers."""
+    """The answers of a new Ottla node."""
     with cluster(settings=settings) as running:
         return as_kept(play(running.bootstrap))
 
 
 def as_kept(answers: Answers) -> Answers:
-    """As it would be read from a file."""
+    """The answers as they would be read from a file."""
     read: Answers = json.loads(json.dumps(answers))
     return read

@@ -1,7 +1,7 @@
-"""Questions to the APIs of share groups and streams groups, which are switched off (`share.version=0`).
+"""Questions for the APIs of share groups and streams groups, which are disabled (`share.version=0`).
 
-A client must not learn from a refusal which groups and topics exist, and the refusal must not depend on its rights in
-another way than at Apache Kafka.
+A client must not learn from a refusal which groups and topics exist, and the refusal must depend on the client's rights
+in the same way as in Apache Kafka.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Requests of every API that authorizes, each about things that a client may have rights to and things that it has not.
+"""Requests of every API that authorizes, for resources that a client may have rights to and resources that it has not.
 
-`topic` and `other` exist, `missing` and `absent` do not; rights are given to `topic` and `missing`. In the same way
-`group`, `modern` and `tx` may be given, and `rival` and `rival-tx` never are. Requests that succeed change nothing that
-a later question depends on, but for those that delete topics.
+`topic` and `other` exist, `missing` and `absent` do not; rights are given for `topic` and `missing`. In the same way
+rights may be given for `group`, `modern` and `tx`, and never for `rival` and `rival-tx`. Successful requests change
+nothing that a later question depends on, except those that delete topics.
 """
 
 from __future__ import annotations
@@ -57,18 +57,18 @@ class Question(NamedTuple):
     last: int
     values: Values
     at_controller: bool = False
-    # True if topics have to be made again afterwards.
+    # True if the topics have to be created again afterwards.
     changes_topics: bool = False
-    # The sets of ACLs under which it is asked; None for all of them.
+    # The sets of ACLs for this question; None for all sets.
     only: tuple[str, ...] | None = None
 
     def request(self) -> Message:
-        made: Message = build(_BY_NAME[self.api], self.values)
-        return made
+        message: Message = build(_BY_NAME[self.api], self.values)
+        return message
 
 
 def build(cls: Any, values: Values) -> Any:
-    """A message from plain values: a dictionary for each structure."""
+    """A message from plain values: a structure is a dictionary."""
     kinds = {field[0]: str(field[1]) for field in cls.FIELDS}
     return cls(**{name: _value(cls, kinds[name], value) for name, value in values.items()})
 
@@ -77,7 +77,7 @@ def _value(cls: Any, kind: str, value: Any) -> Any:
     inner = getattr(sys.modules[cls.__module__], kind.strip("[]"), None)
     if not isinstance(inner, type) or value is None:
         return value
-    return [build(inner, each) for each in value] if kind.startswith("[") else build(inner, value)
+    return [build(inner, fields) for fields in value] if kind.startswith("[") else build(inner, value)
 
 
 def questions(ids: Mapping[str, Uuid], records: bytes, transactional: bytes) -> Iterator[Question]:
@@ -102,7 +102,7 @@ def _data(by_id: list[Uuid], records: bytes, transactional: bytes) -> Iterator[Q
 
     named = [{"name": name, "partition_data": [partition]} for name in TOPICS]
     yield Question("produce", "Produce", 3, 12, produced(topic_data=named))
-    numbered = [{"topic_id": each, "partition_data": [partition]} for each in by_id]
+    numbered = [{"topic_id": topic_id, "partition_data": [partition]} for topic_id in by_id]
     yield Question("produce by id", "Produce", 13, _LATEST, produced(topic_data=numbered))
     partition = {"index": 0, "records": transactional}
     named = [{"name": name, "partition_data": [partition]} for name in TOPICS]
@@ -115,14 +115,14 @@ def _data(by_id: list[Uuid], records: bytes, transactional: bytes) -> Iterator[Q
 
     read = [{"partition": number, "fetch_offset": 0, "partition_max_bytes": 1000} for number in (0, 7)]
     named = [{"topic": name, "partitions": read} for name in TOPICS]
-    numbered = [{"topic_id": each, "partitions": read[:1]} for each in by_id]
-    unknown = [{"topic_id": each, "partitions": read[1:]} for each in by_id]
+    numbered = [{"topic_id": topic_id, "partitions": read[:1]} for topic_id in by_id]
+    unknown = [{"topic_id": topic_id, "partitions": read[1:]} for topic_id in by_id]
     yield Question("fetch of unknown partitions", "Fetch", 13, _LATEST, fetched(topics=unknown))
     yield Question("fetch", "Fetch", 4, 12, fetched(topics=named))
     yield Question("fetch by id", "Fetch", 13, _LATEST, fetched(topics=numbered))
-    followed = [{**each, "current_leader_epoch": 0} for each in read]
+    followed = [{**fetched_partition, "current_leader_epoch": 0} for fetched_partition in read]
     named = [{"topic": name, "partitions": followed} for name in TOPICS]
-    numbered = [{"topic_id": each, "partitions": followed[:1]} for each in by_id]
+    numbered = [{"topic_id": topic_id, "partitions": followed[:1]} for topic_id in by_id]
     yield Question("fetch as a replica", "Fetch", 9, 12, fetched(replica_id=77, topics=named))
     yield Question(
         "fetch by id as a replica",
@@ -159,7 +159,7 @@ def _data(by_id: list[Uuid], records: bytes, transactional: bytes) -> Iterator[Q
 def _offsets(by_id: list[Uuid]) -> Iterator[Question]:
     committed = [{"partition_index": 0, "committed_offset": 0, "committed_metadata": ""}]
     named = [{"name": name, "partitions": committed} for name in TOPICS]
-    numbered = [{"topic_id": each, "partitions": committed} for each in by_id]
+    numbered = [{"topic_id": topic_id, "partitions": committed} for topic_id in by_id]
     for group in ("group", "rival"):
         values = {"group_id": group, "generation_id_or_member_epoch": -1}
         yield Question(f"commit of {group}", "OffsetCommit", 2, 9, {**values, "topics": named})
@@ -186,11 +186,11 @@ def _offsets(by_id: list[Uuid]) -> Iterator[Question]:
     everything = [{"group_id": group, "topics": None} for group in GROUPS]
     wanted = [{"name": name, "partition_indexes": [0]} for name in TOPICS]
     yield Question("all offsets of groups", "OffsetFetch", 8, 9, {"groups": everything})
-    some = [{"group_id": group, "topics": wanted} for group in GROUPS]
-    yield Question("offsets of groups", "OffsetFetch", 8, 9, {"groups": some})
-    numbered = [{"topic_id": each, "partition_indexes": [0]} for each in by_id]
-    some = [{"group_id": group, "topics": numbered} for group in GROUPS]
-    yield Question("offsets of groups by id", "OffsetFetch", 10, _LATEST, {"groups": some})
+    groups = [{"group_id": group, "topics": wanted} for group in GROUPS]
+    yield Question("offsets of groups", "OffsetFetch", 8, 9, {"groups": groups})
+    numbered = [{"topic_id": topic_id, "partition_indexes": [0]} for topic_id in by_id]
+    groups = [{"group_id": group, "topics": numbered} for group in GROUPS]
+    yield Question("offsets of groups by id", "OffsetFetch", 10, _LATEST, {"groups": groups})
 
 
 def _groups() -> Iterator[Question]:
@@ -246,19 +246,25 @@ def _transactions() -> Iterator[Question]:
     for name in ("tx", "rival-tx"):
         values = {"transactional_id": name, "transaction_timeout_ms": 0}
         yield Question(f"producer id of {name}", "InitProducerId", 0, _LATEST, values)
-        old = {
+        old_request = {
             "v3_and_below_transactional_id": name,
             "v3_and_below_producer_id": 7,
             "v3_and_below_producer_epoch": 0,
             "v3_and_below_topics": topics,
         }
-        yield Question(f"add partitions to {name}", "AddPartitionsToTxn", 0, 3, old)
-        some = {**old, "v3_and_below_topics": topics[:1]}
-        yield Question(f"add a partition to {name}", "AddPartitionsToTxn", 0, 3, some)
+        yield Question(f"add partitions to {name}", "AddPartitionsToTxn", 0, 3, old_request)
+        narrowed = {**old_request, "v3_and_below_topics": topics[:1]}
+        yield Question(f"add a partition to {name}", "AddPartitionsToTxn", 0, 3, narrowed)
         ended = {"transactional_id": name, "producer_id": 7, "producer_epoch": 0, "committed": True}
         yield Question(f"end {name}", "EndTxn", 0, _LATEST, ended)
-    new = {"transactional_id": "tx", "producer_id": 7, "producer_epoch": 0, "verify_only": True, "topics": topics}
-    yield Question("verify partitions", "AddPartitionsToTxn", 4, _LATEST, {"transactions": [new]})
+    transaction = {
+        "transactional_id": "tx",
+        "producer_id": 7,
+        "producer_epoch": 0,
+        "verify_only": True,
+        "topics": topics,
+    }
+    yield Question("verify partitions", "AddPartitionsToTxn", 4, _LATEST, {"transactions": [transaction]})
     yield Question(
         "describe transactions", "DescribeTransactions", 0, _LATEST, {"transactional_ids": ["tx", "rival-tx", "no-tx"]}
     )
@@ -273,19 +279,19 @@ def _transactions() -> Iterator[Question]:
 
 
 def _topics(by_id: list[Uuid]) -> Iterator[Question]:
-    asked = {"allow_auto_topic_creation": False}
+    without_creation = {"allow_auto_topic_creation": False}
     named = [{"name": name} for name in TOPICS]
-    yield Question("metadata", "Metadata", 4, _LATEST, {**asked, "topics": named})
-    yield Question("metadata of all", "Metadata", 4, _LATEST, {**asked, "topics": None})
+    yield Question("metadata", "Metadata", 4, _LATEST, {**without_creation, "topics": named})
+    yield Question("metadata of all", "Metadata", 4, _LATEST, {**without_creation, "topics": None})
     with_rights = {
-        **asked,
+        **without_creation,
         "topics": named,
         "include_cluster_authorized_operations": True,
         "include_topic_authorized_operations": True,
     }
     yield Question("metadata with rights", "Metadata", 8, 10, with_rights)
-    numbered = [{"name": None, "topic_id": each} for each in by_id]
-    yield Question("metadata by id", "Metadata", 12, _LATEST, {**asked, "topics": numbered})
+    numbered = [{"name": None, "topic_id": topic_id} for topic_id in by_id]
+    yield Question("metadata by id", "Metadata", 12, _LATEST, {**without_creation, "topics": numbered})
     yield Question("creating metadata", "Metadata", 4, _LATEST, {"topics": [{"name": "ab#c"}, {"name": "absent#"}]})
     yield Question("topic partitions", "DescribeTopicPartitions", 0, _LATEST, {"topics": named})
     yield Question("all topic partitions", "DescribeTopicPartitions", 0, _LATEST, {"topics": []})
@@ -316,13 +322,13 @@ def _topics(by_id: list[Uuid]) -> Iterator[Question]:
 
 
 def _deletions(ids: Mapping[str, Uuid]) -> Iterator[Question]:
-    """Last, because `topic` and `other` may have to be made again."""
+    """The last questions, because `topic` and `other` may have to be created again."""
     for at_controller in (False, True):
         place = "controller: " if at_controller else ""
         values: dict[str, Any] = {"topic_names": list(TOPICS), "timeout_ms": 5000}
         yield Question(f"{place}delete topics", "DeleteTopics", 5, 5, values, at_controller, changes_topics=True)
         named = [{"name": name} for name in ("missing", "absent")]
-        numbered = [{"name": None, "topic_id": each} for each in (ids["topic"], ids["other"], ABSENT_ID)]
+        numbered = [{"name": None, "topic_id": topic_id} for topic_id in (ids["topic"], ids["other"], ABSENT_ID)]
         values = {"topics": [*named, *numbered], "timeout_ms": 5000}
         yield Question(f"{place}delete topics by id", "DeleteTopics", 6, 6, values, at_controller, changes_topics=True)
         named = [{"name": name} for name in TOPICS]
@@ -344,10 +350,10 @@ _RESOURCES = [(2, name) for name in TOPICS] + [
 
 def _settings() -> Iterator[Question]:
     keys = {2: ["retention.ms"], 4: ["log.retention.ms"], 8: ["root"], 16: ["interval.ms"], 32: []}
-    asked = [
+    resources = [
         {"resource_type": kind, "resource_name": name, "configuration_keys": keys[kind]} for kind, name in _RESOURCES
     ]
-    yield Question("describe configs", "DescribeConfigs", 1, _LATEST, {"resources": asked})
+    yield Question("describe configs", "DescribeConfigs", 1, _LATEST, {"resources": resources})
     values = {
         2: ("retention.ms", "1000"),
         4: ("log.retention.ms", "1000"),
@@ -363,8 +369,8 @@ def _settings() -> Iterator[Question]:
         }
         for kind, name in _RESOURCES
     ]
-    old = [each for each in changed if each["resource_type"] != 8]
-    yield Question("alter configs", "AlterConfigs", 0, _LATEST, {"resources": old, "validate_only": True})
+    without_loggers = [resource for resource in changed if resource["resource_type"] != 8]
+    yield Question("alter configs", "AlterConfigs", 0, _LATEST, {"resources": without_loggers, "validate_only": True})
     yield Question(
         "alter configs by steps", "IncrementalAlterConfigs", 0, _LATEST, {"resources": changed, "validate_only": True}
     )
@@ -377,8 +383,8 @@ def _settings() -> Iterator[Question]:
     yield Question("alter quotas", "AlterClientQuotas", 0, _LATEST, {"entries": [quota], "validate_only": True})
     yield Question("describe quotas", "DescribeClientQuotas", 0, _LATEST, {"components": []})
     yield Question("describe credentials", "DescribeUserScramCredentials", 0, _LATEST, {"users": [{"name": "nobody"}]})
-    gone = {"deletions": [{"name": "nobody", "mechanism": 1}], "upsertions": []}
-    yield Question("alter credentials", "AlterUserScramCredentials", 0, _LATEST, gone)
+    changes = {"deletions": [{"name": "nobody", "mechanism": 1}], "upsertions": []}
+    yield Question("alter credentials", "AlterUserScramCredentials", 0, _LATEST, changes)
     pattern: Values = {
         "principal_filter": None,
         "host_filter": None,
@@ -397,11 +403,11 @@ def _settings() -> Iterator[Question]:
 
 
 def _cluster() -> Iterator[Question]:
-    asked = {"include_cluster_authorized_operations": True}
-    yield Question("cluster", "DescribeCluster", 0, 0, asked)
-    yield Question("cluster by endpoint", "DescribeCluster", 1, 1, {**asked, "endpoint_type": 1})
+    with_rights = {"include_cluster_authorized_operations": True}
+    yield Question("cluster", "DescribeCluster", 0, 0, with_rights)
+    yield Question("cluster by endpoint", "DescribeCluster", 1, 1, {**with_rights, "endpoint_type": 1})
     yield Question(
-        "fenced brokers", "DescribeCluster", 2, 2, {**asked, "endpoint_type": 1, "include_fenced_brokers": True}
+        "fenced brokers", "DescribeCluster", 2, 2, {**with_rights, "endpoint_type": 1, "include_fenced_brokers": True}
     )
     log = [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]
     yield Question("quorum", "DescribeQuorum", 0, _LATEST, {"topics": log})
@@ -415,7 +421,7 @@ def _cluster() -> Iterator[Question]:
 
 
 def _between_nodes(by_id: list[Uuid]) -> Iterator[Question]:
-    """Share group state, which brokers keep for each other."""
+    """Requests for share group state, which brokers send to each other."""
     extra: dict[str, dict[str, Any]] = {
         "InitializeShareGroupState": {"state_epoch": 0, "start_offset": 0},
         "ReadShareGroupState": {"leader_epoch": 0},
@@ -426,7 +432,7 @@ def _between_nodes(by_id: list[Uuid]) -> Iterator[Question]:
     for api, fields in extra.items():
         topics = [{"topic_id": by_id[0], "partitions": [{"partition": 0, **fields}]}]
         yield Question(api, api, 0, 0, {"group_id": "group", "topics": topics})
-    # With rights, this makes Apache Kafka create the topic of the share coordinator.
+    # With rights, this request makes Apache Kafka create the topic of the share coordinator.
     share = {"key_type": 2, "coordinator_keys": ["group:AAAAAAAAAAAAAAAAAAAAAA:0"]}
     yield Question("share coordinator", "FindCoordinator", 6, _LATEST, share, only=_WITHOUT_CLUSTER_ACTION)
     described = {"group_ids": ["group", "rival"], "include_authorized_operations": True}
@@ -444,7 +450,7 @@ def _between_nodes(by_id: list[Uuid]) -> Iterator[Question]:
 
 
 def _of_controllers(by_id: list[Uuid]) -> Iterator[Question]:
-    """Requests to the listener of a controller, from a client that stands where only nodes should."""
+    """Requests to a controller's listener from a client, although only nodes should connect there."""
 
     def question(label: str, api: str, first: int, last: int, values: Values) -> Question:
         return Question(f"controller: {label}", api, first, last, values, at_controller=True)
@@ -474,8 +480,8 @@ def _of_controllers(by_id: list[Uuid]) -> Iterator[Question]:
     yield question("update a voter", "UpdateRaftVoter", 0, _LATEST, voter)
     envelope = {"request_data": b"", "request_principal": b"", "client_host_address": b"\x7f\0\0\1"}
     yield question("envelope", "Envelope", 0, _LATEST, envelope)
-    for each in (*_topics(by_id), *_settings(), *_cluster()):
-        if each.api in _ALSO_AT_CONTROLLERS:
-            yield each._replace(label=f"controller: {each.label}", at_controller=True)
-    asked = {"include_cluster_authorized_operations": True, "endpoint_type": 2}
-    yield question("cluster", "DescribeCluster", 1, 1, asked)
+    for broker_question in (*_topics(by_id), *_settings(), *_cluster()):
+        if broker_question.api in _ALSO_AT_CONTROLLERS:
+            yield broker_question._replace(label=f"controller: {broker_question.label}", at_controller=True)
+    with_rights = {"include_cluster_authorized_operations": True, "endpoint_type": 2}
+    yield question("cluster", "DescribeCluster", 1, 1, with_rights)

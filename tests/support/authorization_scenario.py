@@ -1,8 +1,8 @@
-"""The requests of every API under many sets of ACLs, and what is answered, field by field.
+"""The requests of every API under many sets of ACLs, and their answers, field by field.
 
-The same is said to Apache Kafka (`tests/data/make_authorization_answers.py` keeps its answers) and to Ottla. A client
-comes over its own listeners, and nodes and super users over others; principals are named by listeners. What does not
-depend on rights (offsets, times, sizes, sentences) is blanked out.
+The same requests go to Apache Kafka (`tests/data/make_authorization_answers.py` keeps its answers) and to Ottla. The
+client connects to its own listeners, nodes and super users to others; a listener determines the principal. Values that
+do not depend on rights (offsets, times, sizes, messages) are blanked out.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _sets() -> Iterator[tuple[str, list[_Rule]]]:
 
 
 def play(places: Places) -> dict[str, Any]:
-    """The distinct answers to every question, and which of them belongs to which set of ACLs."""
+    """The distinct answers to every question, and the index of the answer for every set of ACLs."""
     player = _Player(places)
     try:
         return player.play()
@@ -154,7 +154,7 @@ def play(places: Places) -> dict[str, Any]:
 
 
 def play_forwarded(places: Places, apis: Collection[int]) -> dict[str, Any]:
-    """The same for questions to a broker that forwards the requests of these APIs."""
+    """As `play`, for questions to a broker that forwards the requests of these APIs."""
     player = _Player(places)
     try:
         player.make_topics()
@@ -187,7 +187,7 @@ class _Player:
     def play(self) -> dict[str, Any]:
         self.prepare()
         self.play_questions(lambda question: True)
-        return {label: {"answers": kept["answers"], "sets": kept["sets"]} for label, kept in self.answers.items()}
+        return {label: {"answers": noted["answers"], "sets": noted["sets"]} for label, noted in self.answers.items()}
 
     def play_questions(self, is_wanted: Callable[[Question], bool]) -> None:
         for name, rules in _sets():
@@ -232,7 +232,7 @@ class _Player:
             self._begin(name)
 
     def _begin(self, transactional_id: str) -> None:
-        """An open transaction with a partition of each topic."""
+        """Begins a transaction with a partition of every topic."""
         init = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=600_000)
         answer: Any = None
 
@@ -256,35 +256,35 @@ class _Player:
         return code
 
     def make_topics(self) -> None:
-        """`topic` and `other`, where they are missing."""
+        """Creates `topic` and `other` if they are missing."""
         topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in ("topic", "other")]
         self.node.call(CreateTopicsRequest(topics=topics, timeout_ms=5000), 7)
-        asked = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in ("topic", "other")])
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in ("topic", "other")])
 
         brokers = 0
 
         def has_leaders() -> bool:
             nonlocal brokers
-            answer = self.node.call(asked, 12)
+            answer = self.node.call(request, 12)
             brokers = len(answer.brokers)
             self.ids = {topic.name: topic.topic_id for topic in answer.topics}
             return all(topic.partitions and topic.partitions[0].leader_id >= 0 for topic in answer.topics)
 
         self.until(has_leaders)
         if brokers == 1:
-            # A client may know of a leader before the leader does, which takes longest if the last topic of that name
-            # has just been deleted. With more brokers, no question here is one to the leader.
+            # The metadata may name a leader before the leader knows it, which takes longest if a topic of this name has
+            # just been deleted. With more brokers, no question goes to the leader.
             self.until(lambda: not _codes(self.node.call(_ENDS, 7)))
 
     def give(self, rules: list[_Rule]) -> None:
-        """These ACLs and no others. The answer to DescribeAcls shows what the authorizer knows."""
+        """Replaces all ACLs. The answer to DescribeAcls shows when the authorizer has them."""
         everything = DeleteAclsFilter(**_EVERY_ACL)
         assert not _codes(self.node.call(DeleteAclsRequest(filters=[everything]), 3))
         acls = [acl for rule in rules for acl in rule.acls()]
         if acls:
             assert not _codes(self.node.call(CreateAclsRequest(creations=acls), 3))
-        asked = DescribeAclsRequest(**_EVERY_ACL)
-        self.until(lambda: sum(len(found.acls) for found in self.node.call(asked, 3).resources) == len(acls))
+        request = DescribeAclsRequest(**_EVERY_ACL)
+        self.until(lambda: sum(len(resource.acls) for resource in self.node.call(request, 3).resources) == len(acls))
 
     def until(self, condition: Any) -> None:
         deadline = time.monotonic() + 60
@@ -320,23 +320,23 @@ class _Player:
         return self.plain(answer, "")
 
     def note(self, name: str, label: str, answer: Any) -> None:
-        kept = self.answers.setdefault(label, {"answers": [], "sets": {}})
-        if answer not in kept["answers"]:
-            kept["answers"].append(answer)
-        kept["sets"][name] = kept["answers"].index(answer)
+        noted = self.answers.setdefault(label, {"answers": [], "sets": {}})
+        if answer not in noted["answers"]:
+            noted["answers"].append(answer)
+        noted["sets"][name] = noted["answers"].index(answer)
 
     def plain(self, value: Any, name: str) -> Any:
         if isinstance(value, Structure):
-            shown = {slot: self.plain(getattr(value, slot), slot) for slot in value.__slots__ if slot not in _BLANK}
-            if shown.get("error_code") not in _REFUSALS:
-                # Other errors are compared elsewhere.
-                shown.pop("error_message", None)
-            return shown
+            plain = {slot: self.plain(getattr(value, slot), slot) for slot in value.__slots__ if slot not in _BLANK}
+            if plain.get("error_code") not in _REFUSALS:
+                # Other tests compare the messages of other errors.
+                plain.pop("error_message", None)
+            return plain
         if isinstance(value, Uuid):
             names = {topic_id: f"id of {topic}" for topic, topic_id in self.ids.items()}
             return {Uuid.ZERO: "no id", ABSENT_ID: "absent id", **names}.get(value, "id")
         if isinstance(value, list):
-            # Nothing here has an order that belongs to it.
+            # No list has a significant order.
             return sorted((self.plain(element, name) for element in value), key=repr)
         if isinstance(value, bytes | bytearray | memoryview):
             return "bytes" if len(value) else ""
@@ -370,7 +370,7 @@ def _codes(response: Any) -> list[int]:
 # TOPIC, GROUP, CLUSTER, TRANSACTIONAL_ID and DELEGATION_TOKEN_AUTHORIZATION_FAILED.
 _REFUSALS = (29, 30, 31, 53, 65)
 _SAID = frozenset({"error_message", "documentation"})
-# What is said about the same thing with other numbers or words by every cluster.
+# Fields whose values differ between clusters for the same answer.
 _BLANK = frozenset(
     {
         "unknown_tagged",

@@ -1,7 +1,7 @@
-"""Random ACLs, changed one after the other, and questions about them, all from one seed.
+"""Random ACLs, which change step by step, and questions about them, all from a single seed.
 
-Kafka's own StandardAuthorizer has answered them (`tests/data/make_authorizer_answers.py` keeps what it said); ours is
-asked the same in `tests/unit/broker/access/test_as_kafkas_authorizer.py`.
+Kafka's StandardAuthorizer has answered the questions (`tests/data/make_authorizer_answers.py` keeps its answers);
+`tests/unit/broker/access/test_as_kafkas_authorizer.py` asks our authorizer the same.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["WORLDS", "Acl", "Add", "Any", "Ask", "Remove", "World", "as_lines", 
 WORLDS = 400
 STEPS = 60
 
-# Names that are prefixes of each other, so that ACLs of every kind meet.
+# Names that are prefixes of each other, so that ACLs of every kind overlap.
 _NAMES = ("a", "ab", "abc", "abd", "b", "ba", "*", "aé", "hardcode", "orders", "orders-2", "ord")
 _PRINCIPALS = ("User:alice", "User:bob", "User:*", "User:root", "Group:staff", "User:ANONYMOUS", "Group:*")
 _CLIENTS = ("User:alice", "User:bob", "User:root", "Group:staff", "User:ANONYMOUS")
@@ -114,7 +114,7 @@ def _acl(drawn: random.Random, kind: ResourceType) -> Acl:
 
 
 def as_lines(world: World) -> Iterator[str]:
-    """For `programs/AuthorizerAnswers.java`."""
+    """The input of `programs/AuthorizerAnswers.java`."""
     yield f"world\t{world.super_users}\t{str(world.allows_without_acls).lower()}"
     for step in world.steps:
         match step:

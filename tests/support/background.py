@@ -1,4 +1,4 @@
-"""Async context managers in a thread of their own, for tests that are not async."""
+"""Async context managers in a separate thread, for tests that are not async."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WAIT_SECONDS = 60
 
 @contextmanager
 def in_background(*managers: AbstractAsyncContextManager[Any]) -> Iterator[list[Any]]:
-    """Yields what the managers give. One task enters and leaves them, as some of them need it."""
+    """Yields the values of the managers. A single task enters and leaves them, because some managers require it."""
     loop = asyncio.new_event_loop()
     entered: concurrent.futures.Future[list[Any]] = concurrent.futures.Future()
     is_over = asyncio.Event()

@@ -1,4 +1,4 @@
-"""A broker of a real cluster is emptied and filled again while producers write, and how long they wait."""
+"""Drains and refills a broker of a real cluster while producers write, and measures how long they wait."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COMMAND_SECONDS_MAX = 600.0
 
 
 class PacedProducer:
-    """Sends small records with acks=all at a steady pace, and notes how long each took."""
+    """Sends small records with acks=all at a steady pace, and records the latency of every send."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, *, interval_seconds: float = 0.005) -> None:
         self._topic = topic
@@ -59,20 +59,20 @@ class PacedProducer:
             self._producer.produce(
                 self._topic, bytes(100), partition=number % self._partitions, on_delivery=on_delivery
             )
-            # A pause that was too long is not made up for: the pace is what clients offer, not a queue.
+            # A pause that was too long is not made up for: the pace models the load of clients, not a queue.
             due = max(due + self._interval_seconds, time.monotonic())
             while (left := due - time.monotonic()) > 0:
-                # It returns early, with the first answer.
+                # `poll` returns early, with the first answer.
                 self._producer.poll(left)
 
     def taken(self) -> list[float]:
-        """The waits since the last call, in seconds, sorted."""
-        found, self._latencies = self._latencies, []
-        return sorted(found)
+        """The latencies since the last call, in seconds, sorted."""
+        latencies, self._latencies = self._latencies, []
+        return sorted(latencies)
 
 
 class Phase(NamedTuple):
-    """The sends of one phase of the run."""
+    """The sends of a phase of the run."""
 
     seconds: float
     sorted_seconds: list[float]
@@ -96,7 +96,7 @@ class Figures(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """How many times as long as before producers wait, in the worse phase (p99)."""
+        """The p99 latency in the worse phase, as a multiple of the p99 before."""
         return max(self.drain.milliseconds(0.99), self.refill.milliseconds(0.99)) / self.before.milliseconds(0.99)
 
     def __str__(self) -> str:
@@ -104,7 +104,7 @@ class Figures(NamedTuple):
 
 
 def create_filled_topic(bootstrap: str, topic: str, partitions: int, partition_bytes: int) -> None:
-    """Random bytes, so that nothing is compressed on the way."""
+    """Creates a topic with random bytes, which cannot be compressed."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     admin.create_topics([NewTopic(topic, partitions, REPLICAS)])[topic].result(60)
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})
@@ -117,16 +117,16 @@ def create_filled_topic(bootstrap: str, topic: str, partitions: int, partition_b
 
 
 def replicas_on(bootstrap: str, broker_id: int) -> int:
-    """How many partitions of all topics have a replica there."""
+    """The number of partitions of all topics with a replica on the broker."""
     topics = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(timeout=60).topics
-    return sum(broker_id in one.replicas for topic in topics.values() for one in topic.partitions.values())
+    return sum(broker_id in partition.replicas for topic in topics.values() for partition in topic.partitions.values())
 
 
 def drain_and_refill(
     cluster: Cluster, producer: PacedProducer, directory: Path, *, broker_id: int, throttle: int, seconds: float
 ) -> Figures:
-    """`seconds` is how long the usual waits are measured."""
-    # Connections, caches: the first second is not the usual one.
+    """`seconds`: the duration of the measurement before the drain."""
+    # The first second is not typical, because of new connections and cold caches.
     time.sleep(1.0)
     producer.taken()
     time.sleep(seconds)
@@ -144,15 +144,15 @@ def drain_and_refill(
 
 
 def _balance(cluster: Cluster, directory: Path, throttle: int, *options: str) -> None:
-    """In a process of its own with the lowest priority: the planner takes nothing from brokers and clients."""
+    """Runs in a separate process with the lowest priority, so the planner takes no CPU from brokers and clients."""
     words = ["balance", "run", "--yes", "--journal", str(directory / "journal.json"), "--throttle", str(throttle)]
-    # The guard watches, but it does not end a run on a machine that is busy with something else.
+    # The guard is on, but its limit is too high to end a run on a busy machine.
     words += ["--latency-factor", "1000", "-b", cluster.bootstrap, *options]
-    done = subprocess.run(
+    completed = subprocess.run(
         ["nice", "-n", "19", sys.executable, "-m", "ottla.cli.main", *words],
         capture_output=True,
         text=True,
         timeout=COMMAND_SECONDS_MAX,
         env=node_environment(),
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert completed.returncode == 0, completed.stdout + completed.stderr

@@ -1,7 +1,7 @@
-"""Three brokers of one kind as child processes, each a controller too where its kind can be one.
+"""Three brokers of one kind as child processes, which are controllers, too, if the kind supports it.
 
-They are `Broker`s like the single ones, so that a case that only wants an address need not know the difference;
-what is particular to a cluster (which process leads, killing one of them) is asked by node id.
+A cluster is a `Broker` like a single one, so a case that only needs an address works with both; operations on single
+nodes (finding the leader, killing a node) take a node id.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ NODES = 3
 
 
 class BrokerCluster(Broker):
-    """What both kinds have in common."""
+    """The common interface of both kinds."""
 
     node_ids = tuple(range(1, NODES + 1))
     replication_factor = NODES
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The processes that run."""
+        """The ids of the running processes."""
         raise NotImplementedError
 
     @property
     def data_directories(self) -> tuple[Path, ...]:
-        """Where each of them keeps its partitions."""
+        """The log directories of the nodes."""
         raise NotImplementedError
 
     def address(self, node_id: int) -> str:
         raise NotImplementedError
 
     def kill_node(self, node_id: int) -> None:
-        """SIGKILL."""
+        """Kills a node with SIGKILL."""
         raise NotImplementedError
 
     def stop_node(self, node_id: int) -> None:
         raise NotImplementedError
 
     def start_node(self, node_id: int) -> None:
-        """On the same port, with the same data; returns when the node says that it is ready."""
+        """Starts a node on the same port with the same data; returns when the node reports that it is ready."""
         raise NotImplementedError
 
 
@@ -132,14 +132,14 @@ class KafkaCluster(BrokerCluster):
             for node in self._nodes.values():
                 node.wait_until_started()
         except BaseException:
-            # The nodes that run already would never be stopped.
+            # Otherwise the nodes that run already would never be stopped.
             self.stop()
             raise
         self.bootstrap = ",".join(node.bootstrap for node in self._nodes.values())
         return self
 
     def stop(self) -> None:
-        # The last of three voters cannot hand anything over and waits in vain for a leader: no more than a moment.
+        # The last of three voters cannot hand over and waits in vain for a leader, so the wait is short.
         for node in self._nodes.values():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 node.stop(timeout_s=5.0)

@@ -1,7 +1,7 @@
 """Brokers as child processes: Apache Kafka (the peer) and Ottla, started and stopped the same way.
 
-Both give `bootstrap`, `pid` and `log_directory`, so that a scenario or a benchmark case need not know which one it
-talks to. Ports are free ones; a broker's files live under the directory the caller hands in.
+Both have `bootstrap`, `pid` and `log_directory`, so a scenario or a benchmark case works with either. Ports are free
+ports; a broker's files are below the directory that the caller passes.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ KAFKA_SETTINGS = {
 
 
 class BrokerFailedError(Exception):
-    """A broker ended or stayed silent while it was being started; the message carries the end of its output."""
+    """A broker ended or timed out during its start; the message has the end of its output."""
 
 
 class Broker:
-    """What both kinds share: a child process, its output file, an orderly and a disorderly end."""
+    """The common part of both kinds: a child process, its output file, stop and kill."""
 
     name: ClassVar[str]
-    # How many replicas a topic has here, if nothing else is said.
+    # The default replication factor of topics.
     replication_factor: ClassVar[int] = 1
     start_timeout_s = START_TIMEOUT_S
 
@@ -82,25 +82,25 @@ class Broker:
         return self._process.pid
 
     def prepare(self) -> None:
-        """What has to be done once before the first start, such as formatting storage."""
+        """Work that is needed once before the first start, for example formatting the storage."""
 
     def start(self) -> Self:
         raise NotImplementedError
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """All its processes, where it has several."""
+        """The ids of all processes of the broker."""
         return (self.pid,)
 
     def topic_removed(self) -> None:
-        """Called by benchmarks, for a broker that does not remove the files of a topic by itself."""
+        """Called by benchmarks, for brokers that do not remove the files of a deleted topic themselves."""
 
     @property
     def runs(self) -> bool:
         return self._process is not None
 
     def stop(self, *, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Asks politely, waits, and only then insists."""
+        """Sends SIGTERM, waits, and sends SIGKILL after the timeout."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGTERM)
@@ -112,7 +112,7 @@ class Broker:
         self._process = None
 
     def complaints(self) -> str:
-        """The last lines of its log that are warnings or worse."""
+        """The last log lines that are warnings or worse."""
         lines = self._output.read_text(errors="replace").splitlines()
         return "\n".join([line for line in lines if re.search(r"\b(WARN|WARNING|ERROR|FATAL|Traceback)\b", line)][-10:])
 
@@ -137,8 +137,8 @@ class Broker:
         deadline = time.monotonic() + self.start_timeout_s
         while time.monotonic() < deadline:
             text = self._output.read_text(errors="replace")
-            if found := re.search(pattern, text, re.MULTILINE):
-                return found
+            if match := re.search(pattern, text, re.MULTILINE):
+                return match
             if self._process.poll() is not None:
                 raise BrokerFailedError(f"{self.name} ended with {self._process.returncode}: {text[-2000:]}")
             time.sleep(0.01)
@@ -181,8 +181,8 @@ class ApacheKafka(Broker):
             command = [*self._java("-Xmx128m", "-XX:TieredStopAtLevel=1"), "kafka.tools.StorageTool", "format"]
             command += ["-t", CLUSTER_ID, "-c", str(properties)]
             command += [argument for feature in self._features for argument in ("--feature", feature)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stdout + done.stderr
+            completed = subprocess.run(command, capture_output=True, text=True, check=False)
+            assert completed.returncode == 0, completed.stdout + completed.stderr
 
     def start(self) -> Self:
         self.prepare()
@@ -199,7 +199,7 @@ class ApacheKafka(Broker):
         return self.directory / "server.properties"
 
     def command(self) -> list[str]:
-        """The command that runs it."""
+        """The command that runs the broker."""
         memory = [f"-Xmx{self.heap}", f"-Xms{self.heap}"]
         return [*self._java(*memory, *self.jvm_options), "kafka.Kafka", str(self.properties_file)]
 
@@ -221,24 +221,24 @@ class ApacheKafka(Broker):
 
 
 class QuickKafka(ApacheKafka):
-    """The same for tests: it starts with half the CPU time, and no test measures it."""
+    """Apache Kafka for tests: it starts with half the CPU time, and is not used for measurements."""
 
     jvm_options = QUICK_JVM_OPTIONS
 
     def prepare(self) -> None:
-        """Formatting costs a JVM, so a formatted directory is kept in the cache and copied."""
-        kept = self._kept_directory()
-        if kept is None or self.log_directory.exists():
+        """Formatting needs a JVM, so a formatted directory is cached and copied."""
+        cached = self._kept_directory()
+        if cached is None or self.log_directory.exists():
             super().prepare()
-        elif kept.is_dir():
-            shutil.copytree(kept, self.log_directory)
+        elif cached.is_dir():
+            shutil.copytree(cached, self.log_directory)
             super().prepare()
         else:
             super().prepare()
-            keep_copy(self.log_directory, kept)
+            keep_copy(self.log_directory, cached)
 
     def _kept_directory(self) -> Path | None:
-        """Named after what formatting depends on; None if that is more than a name can tell."""
+        """A cache directory whose name depends on the inputs of formatting; None if a name cannot represent them."""
         if self._features or {"log.dirs", "metadata.log.dir"} & self.settings.keys():
             return None
         levels = {
@@ -266,7 +266,7 @@ class OttlaFromFile(Broker):
 
     @property
     def listeners(self) -> str:
-        """The listeners that it has if the settings name no others."""
+        """The listeners if the settings have none."""
         return f"PLAINTEXT://127.0.0.1:{self._ports[0]},CONTROLLER://{self.controller}"
 
     def start(self) -> Self:
@@ -302,7 +302,7 @@ class OttlaNode(Broker):
         self._output.write_text("")
         self._spawn(command)
         ready = self._wait_for(r"^ready\b.*?(127\.0\.0\.1:(\d+)).*$")
-        # A restart must come back on the same port, or clients that know the old one are lost.
+        # A restart must use the same port, or clients that know the old port lose the broker.
         self.bootstrap, self._port = ready.group(1), int(ready.group(2))
         properties = (self.directory / "data" / "node-1" / "node.properties").read_text()
         match = re.search(r"^log\.dirs?\s*=\s*(.+)$", properties, re.MULTILINE)
@@ -311,19 +311,19 @@ class OttlaNode(Broker):
         return self
 
 
-def keep_copy(directory: Path, kept: Path) -> None:
-    """Several processes may do this at once; the copy appears as a whole."""
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=kept.parent) as scratch:
+def keep_copy(directory: Path, target: Path) -> None:
+    """Copies atomically: several processes may do this at the same time."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         copy = shutil.copytree(directory, Path(scratch) / "copy")
         with contextlib.suppress(OSError):
-            copy.rename(kept)
+            copy.rename(target)
 
 
 def write_properties(
     file: Path, ports: list[int], log_directory: Path, node_id: int, settings: Mapping[str, str]
 ) -> None:
-    """A server.properties for one combined node; `settings` have the last word."""
+    """Writes the server.properties of a combined node; `settings` override all other values."""
     client, controller = (f"127.0.0.1:{port}" for port in ports)
     lines = {
         **KAFKA_SETTINGS,

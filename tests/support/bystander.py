@@ -1,4 +1,4 @@
-"""A client that minds its own business on one connection, while others misbehave on theirs."""
+"""A well-behaved client on its own connection, while other clients misbehave on theirs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ __all__ = ["Bystander"]
 
 
 class Bystander:
-    """Asks again and again on the same connection. An answer also says that the node, which does one thing after
-    another, is done with what it was sent before.
+    """Sends requests on the same connection. An answer also shows that the node, which works sequentially, has
+    processed everything that it received before.
     """
 
     def __init__(self, bootstrap: str) -> None:

@@ -23,7 +23,7 @@ PAGE_BYTES = 256
 
 
 class ColdDisk:
-    """Knows which pages of the node's files are in memory: those that a worker has read since `empty`."""
+    """Tracks the pages of the node's files in memory: the pages that a worker has read since `empty`."""
 
     def __init__(
         self, workers: VirtualWorkers, monkeypatch: pytest.MonkeyPatch, kind: type[OsFile] | type[MemoryFile] = OsFile
@@ -38,7 +38,7 @@ class ColdDisk:
         submit = workers.submit
 
         def submit_watched(function: Callable[..., Any], *arguments: Any) -> Deferred[Any]:
-            """Only the function itself runs on the worker: callbacks with its result do not."""
+            """Only the function itself runs on the worker; callbacks with its result run on the loop."""
 
             def run() -> Any:
                 self._is_on_worker = True
@@ -52,7 +52,7 @@ class ColdDisk:
         monkeypatch.setattr(workers, "submit", submit_watched)
         monkeypatch.setattr(kind, "read", lambda file, position, length: self.read(file, position, length))
         monkeypatch.setattr(kind, "read_nowait", lambda file, position, length: self.nowait(file, position, length))
-        # Several rounds even in small files.
+        # Small blocks, so that small files need several rounds, too.
         monkeypatch.setattr(page_cache, "BLOCK_BYTES", PAGE_BYTES)
         monkeypatch.setattr(index_file, "_PAGE_BYTES", 64)
 

@@ -26,7 +26,7 @@ __all__ = ["Answer", "Cluster", "Ours", "Theirs", "cluster", "ours", "theirs"]
 
 class Cluster(NamedTuple):
     bootstrap: str
-    # Where each of the nodes 1, 2 and 3 has its logs.
+    # The log directories of the nodes 1, 2 and 3.
     directories: dict[int, Path]
 
     @property
@@ -34,7 +34,7 @@ class Cluster(NamedTuple):
         return self.directories[1]
 
     def settle(self) -> None:
-        """The node that is asked next has seen the effect of the command before."""
+        """Returns when every node has replayed the changes of the previous command."""
         until_all_know(self.bootstrap.split(","))
 
 
@@ -56,7 +56,7 @@ SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.heartbeat.interval.ms": "200",
     "group.consumer.min.heartbeat.interval.ms": "200",
-    # A machine that is busy with other tests is no reason for elections here.
+    # Long enough that a busy machine causes no elections.
     "controller.quorum.request.timeout.ms": "10000",
     "controller.quorum.fetch.timeout.ms": "10000",
 }
@@ -76,7 +76,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 @pytest.fixture
 def ours(cluster: Cluster, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Ours:
-    """Runs one of our commands."""
+    """Runs a command of `ottla`."""
     monkeypatch.setenv("OTTLA_BOOTSTRAP_SERVER", cluster.bootstrap)
 
     def call(*words: str | int, stdin: str = "", code: int = 0) -> Answer:
@@ -96,7 +96,7 @@ def ours(cluster: Cluster, capfdbinary: pytest.CaptureFixture[bytes], monkeypatc
 
 @pytest.fixture
 def theirs(java: ToolServer, cluster: Cluster) -> Theirs:
-    """Runs one of Kafka's tools; what it said."""
+    """Runs one of Kafka's tools and returns its output."""
 
     def call(tool: str, *words: str | int, stdin: str = "", status: int = 0) -> str:
         cluster.settle()

@@ -1,4 +1,4 @@
-"""Frames for tests of converters, transforms and chains: rows that Spark knows while it plans, so that no job runs."""
+"""Frames for tests of converters, transforms and chains: literal rows, which Spark reads without a job."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 __all__ = ["chain_of", "interpreted", "records"]
 
-# Compiling code for a row or two would be all the work.
+# For a row or two, compiling generated code would take most of the time.
 NO_CODE_GENERATION = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 @contextmanager
 def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session without generated code."""
+    """The session with code generation switched off."""
     for name, value in NO_CODE_GENERATION.items():
         spark.conf.set(name, value)
     try:
@@ -41,9 +41,9 @@ def records(spark: SparkSession, rows: Sequence[Mapping[str, Any]]) -> DataFrame
 
 
 def chain_of(**config: str) -> ConnectorChain:
-    """A chain by settings, whose dots are underscores here: `value_converter` → `value.converter`."""
-    given = {name.replace("_", "."): text for name, text in config.items()}
-    return build_chain({"name": "test", **given}, Plugins())
+    """A chain built from settings; underscores stand for dots: `value_converter` → `value.converter`."""
+    settings = {name.replace("_", "."): text for name, text in config.items()}
+    return build_chain({"name": "test", **settings}, Plugins())
 
 
 def _row(row: Mapping[str, Any], offset: int) -> str:

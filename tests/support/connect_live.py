@@ -26,13 +26,13 @@ WAIT_SECONDS = 180.0
 
 
 def visible_files(path: Path, ending: str) -> Iterator[Path]:
-    """What a reader of a directory sees: never what is below a name with an underscore, which comes and goes."""
+    """The files that a reader of a directory sees: names with an underscore are temporary and are left out."""
     for directory, below, names in os.walk(path):
         below[:] = [name for name in below if not name.startswith(("_", "."))]
         yield from (Path(directory) / name for name in names if name.endswith(ending) and name[0] not in "_.")
 
 
-def worker_properties(bootstrap: str, name: str, **more: str) -> dict[str, str]:
+def worker_properties(bootstrap: str, name: str, **overrides: str) -> dict[str, str]:
     """A distributed worker on one broker, with quick batches."""
     return {
         "bootstrap.servers": bootstrap,
@@ -50,7 +50,7 @@ def worker_properties(bootstrap: str, name: str, **more: str) -> dict[str, str]:
         "offset.storage.partitions": "3",
         "status.storage.partitions": "1",
         "trigger.interval.ms": "100",
-        **{key.replace("_", "."): value for key, value in more.items()},
+        **{key.replace("_", "."): value for key, value in overrides.items()},
     }
 
 
@@ -80,7 +80,7 @@ class LiveWorker:
     def __exit__(self, *_: object) -> None:
         assert self._worker is not None
         self._call(self._worker.stop())
-        # On a busy machine a task may have been left behind; it still wants to tell how it ended.
+        # On a busy machine a task may still be running; it reports its end to the worker.
         for thread in threading.enumerate():
             if thread.name.startswith("task-"):
                 thread.join(60)
@@ -89,16 +89,16 @@ class LiveWorker:
         self._loop.close()
 
     def put(self, name: str, **config: str) -> None:
-        """Creates a connector; dots are underscores here."""
-        given = {key.replace("_", "."): value for key, value in config.items()}
-        self.request("PUT", f"/connectors/{name}/config", given)
+        """Creates a connector; underscores in names of settings stand for dots."""
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        self.request("PUT", f"/connectors/{name}/config", settings)
 
     def status(self, name: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.request("GET", f"/connectors/{name}/status")
-        return found
+        status: dict[str, Any] = self.request("GET", f"/connectors/{name}/status")
+        return status
 
     def wait(self, condition: Callable[[], Any], *connectors: str) -> None:
-        """Until it holds; fails at once when a task of these connectors does."""
+        """Waits until the condition holds; fails at once if a task of these connectors fails."""
         end = time.monotonic() + WAIT_SECONDS
         while not condition():
             for name in connectors:
@@ -108,7 +108,7 @@ class LiveWorker:
             time.sleep(0.1)
 
     def wait_for_failure(self, name: str) -> str:
-        """The trace of the first task that failed."""
+        """Waits for a failed task and returns its trace."""
         end = time.monotonic() + WAIT_SECONDS
         while True:
             for task in self.status(name)["tasks"]:
@@ -125,7 +125,7 @@ class LiveWorker:
             with urllib.request.urlopen(request, timeout=60) as answer:
                 text = answer.read()
         except urllib.error.HTTPError as error:
-            # A worker that is dividing work asks to come again.
+            # During a rebalance a worker asks clients to retry.
             if error.code in (404, 409, 500, 503) and method == "GET":
                 return {"tasks": []}
             raise AssertionError(f"{method} {path}: {error.code} {error.read().decode()}") from error

@@ -1,4 +1,4 @@
-"""What is in a topic for those who read committed records only."""
+"""Reads the committed records of a topic."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ __all__ = ["committed_values"]
 
 
 async def committed_values(bootstrap: str, topic: str) -> list[str]:
-    """All values, sorted."""
+    """The values of all committed records, sorted."""
     settings = ClientSettings(bootstrap_servers=parse_bootstrap(bootstrap))
     async with Consumer(settings, ConsumerSettings(read_committed=True, max_poll_records=10_000)) as consumer:
         await consumer.assign(await consumer.partitions(topic))
-        for one in consumer.assignment:
-            consumer.seek(one, 0)
+        for partition in consumer.assignment:
+            consumer.seek(partition, 0)
         ends = await consumer.end_offsets(consumer.assignment)
-        found: list[str] = []
-        while any(consumer.position(one) < end for one, end in ends.items()):
-            found += [(record.value or b"").decode() for record in await consumer.poll(500)]
-    return sorted(found)
+        values: list[str] = []
+        while any(consumer.position(partition) < end for partition, end in ends.items()):
+            values += [(record.value or b"").decode() for record in await consumer.poll(500)]
+    return sorted(values)

@@ -1,4 +1,4 @@
-"""Connect workers whose tasks move nothing: an engine that remembers, and small connectors for it."""
+"""Connect workers whose tasks move no data: an engine that records calls, and small connectors for it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ __all__ = [
 
 
 class LineSource(SourceConnector):
-    """Stands for Kafka's file source: the same settings, the same shape of offsets."""
+    """Replaces Kafka's file source: the same settings and the same shape of offsets."""
 
     version = "4.3.1"
     aliases = ("org.apache.kafka.connect.file.FileStreamSourceConnector",)
@@ -96,8 +96,8 @@ class PlainConverter(Converter):
 
 def plugins_for_tests() -> Plugins:
     plugins = Plugins(installed=False)
-    for each in (LineSource, LineSink, PlainConverter):
-        plugins.add(each)
+    for plugin in (LineSource, LineSink, PlainConverter):
+        plugins.add(plugin)
     return plugins
 
 
@@ -135,7 +135,7 @@ class FakeEngine:
         self.started = started
         self.is_started = False
         self.fenced: list[str] = []
-        # What keeps the next fencing from being done, and the one after.
+        # Errors that the next calls of `fence` raise.
         self.obstacles: list[Exception] = []
         self._background: set[asyncio.Task[None]] = set()
 
@@ -204,7 +204,7 @@ class Api:
         return body
 
     async def wait(self, path: str, holds: Callable[[Any], bool], seconds: float = 90.0) -> Any:
-        """Asks until the answer is as wanted."""
+        """Repeats the request until the answer satisfies the condition."""
         last: Any = None
         async with asyncio.timeout(seconds):
             while True:
@@ -223,8 +223,8 @@ async def until(holds: Callable[[], bool], seconds: float = 90.0) -> None:
 def worker_properties(
     bootstrap: str, directory: Path, *, name: str = "connect", **settings: str | None
 ) -> dict[str, str]:
-    """The properties of a worker with small settings; `settings` replace them, or remove them if None."""
-    given = {
+    """The properties of a worker with small settings; `settings` replace them, and None removes a property."""
+    properties = {
         "bootstrap.servers": bootstrap,
         "listeners": "http://127.0.0.1:0",
         "key.converter": "PlainConverter",
@@ -242,7 +242,7 @@ def worker_properties(
         "heartbeat.interval.ms": "200",
         **{key.replace("_", "."): text for key, text in settings.items()},
     }
-    return {key: text for key, text in given.items() if text is not None}
+    return {key: text for key, text in properties.items() if text is not None}
 
 
 @asynccontextmanager
@@ -259,7 +259,7 @@ async def fake_worker(
     started: list[FakeTask] = []
     worker = Worker(
         WorkerConfig(properties, distributed=distributed),
-        engine=lambda config, found, offsets, cluster: FakeEngine(config, found, offsets, cluster, started),
+        engine=lambda config, available, offsets, cluster: FakeEngine(config, available, offsets, cluster, started),
         plugins=plugins or plugins_for_tests(),
     )
     async with worker, aiohttp.ClientSession() as session:

@@ -1,4 +1,4 @@
-"""Consoles as processes, and browsers that use their API: a cookie jar and the token against forged requests."""
+"""Consoles as processes, and browsers for their API: a cookie jar and the CSRF token."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ConsoleProcess:
         command = [sys.executable, "-m", "ottla.cli.main", "console", "-b", bootstrap, *options]
         if "--port" not in options:
             command += ["--port", "0"]
-        # A file, because a pipe that nobody reads would stop the console.
+        # A file, because a pipe without a reader would block the console.
         self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._log, text=True)
         assert self.process.stdout is not None
@@ -51,7 +51,7 @@ class ConsoleProcess:
         return self._log.read()
 
     def stop(self) -> str:
-        """Stops in order; returns what was logged."""
+        """Stops the console in order and returns its log."""
         self.process.terminate()
         self.process.communicate(timeout=60)
         return self.log
@@ -63,7 +63,7 @@ class ConsoleProcess:
 
 
 class Browser:
-    """One person at one console."""
+    """The browser of a user of a console."""
 
     def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
         self.url = url
@@ -74,11 +74,11 @@ class Browser:
         self._opener = urllib.request.build_opener(*handlers)
         self.token: str | None = None
         self.headers: Message = Message()
-        # Where the last answer came from, after redirections.
+        # The address of the last answer, after redirections.
         self.address = ""
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
-        """Status and body; `self.headers` has the headers of the answer."""
+        """Returns status and body; `self.headers` has the headers of the answer."""
         data = None if body is None else json.dumps(body).encode()
         sent = {"Content-Type": "application/json"} if body is not None else {}
         if self.token is not None:
@@ -100,7 +100,7 @@ class Browser:
         return body
 
     def change(self, method: str, path: str, body: Any) -> Any:
-        """A change, after the token was asked for."""
+        """Sends a change, and requests the CSRF token first if necessary."""
         if self.token is None:
             self.token = self.get("/api/session")["csrf_token"]
         status, answer = self.ask(method, path, body)
@@ -111,7 +111,7 @@ class Browser:
         return answer
 
     def failure(self, method: str, path: str, body: Any = None) -> tuple[int, str]:
-        """Status and code of a request that fails."""
+        """Sends a request that must fail; returns its status and error code."""
         if self.token is None and method != "GET":
             self.token = self.get("/api/session")["csrf_token"]
         status, answer = self.ask(method, path, body)
@@ -124,23 +124,23 @@ class Browser:
 
 
 def check_command(text: str) -> None:
-    """The equivalent command of a change is one that `ottla` accepts; nothing runs."""
+    """Checks that `ottla` accepts the equivalent command of a change, without running it."""
     lexer = shlex.shlex(text, posix=True, punctuation_chars="|<")
     lexer.whitespace_split = True
     words = list(lexer)
     words = words[words.index("ottla") + 1 :]
     words = words[: words.index("<")] if "<" in words else words
-    # Files that the person would write first.
+    # Files that the user would write before running the command.
     words = [__file__ if re.fullmatch(r"[\w-]+\.(avsc|proto|json|csv)", word) else word for word in words]
 
-    def parse(context: click.Context, command: click.Command, rest: list[str]) -> None:
+    def parse(context: click.Context, command: click.Command, arguments: list[str]) -> None:
         if isinstance(command, click.Group):
-            command.parse_args(context, rest)
-            rest = [*context._protected_args, *context.args]
-            verb = command.commands[rest[0]]
-            parse(click.Context(verb, parent=context, info_name=rest[0]), verb, rest[1:])
+            command.parse_args(context, arguments)
+            arguments = [*context._protected_args, *context.args]
+            verb = command.commands[arguments[0]]
+            parse(click.Context(verb, parent=context, info_name=arguments[0]), verb, arguments[1:])
         else:
-            command.make_context(context.info_name, rest, parent=context.parent)
+            command.make_context(context.info_name, arguments, parent=context.parent)
 
     command = root.get_command(click.Context(root), words[0])
     assert command is not None, text

@@ -1,9 +1,9 @@
-"""Members of the consumer protocol, said one request after the other to a fresh broker: its answers and its records.
+"""A scenario of consumer protocol members, sent request by request to a fresh broker: its answers and its records.
 
-The same scenario is said to Apache Kafka (`tests/data/make_consumer_group_answers.py` keeps what came of it) and to
-Ottla. What may differ from run to run is made equal: ids of topics become their names, times become "time", hashes
-become "hash", sentences become "said", lists without an order are sorted. Which partitions an assignor hands out is its
-own business as long as their number is right, so the scenario names partitions only where there is no choice.
+The same scenario runs on Apache Kafka (`tests/data/make_consumer_group_answers.py` keeps its answers) and on Ottla.
+Values that differ from run to run are normalised: ids of topics become their names, times become "time", hashes become
+"hash", messages become "said", lists without an order are sorted. An assignor may choose any partitions as long as
+their number is right, so the scenario names partitions only where there is no choice.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _UNORDERED = frozenset(
 
 
 def play(bootstrap: str) -> dict[str, Any]:
-    """Says everything to a fresh broker; answers and records by label, as plain values."""
+    """Sends all requests to a fresh broker; returns answers and records by label, as plain values."""
     player = _Player(bootstrap)
     try:
         player.prepare("one", "three", "later")
@@ -68,17 +68,17 @@ def play(bootstrap: str) -> dict[str, Any]:
         player.records()
     finally:
         player.client.close()
-    return player.heard
+    return player.answers
 
 
 class _Player:
     def __init__(self, bootstrap: str) -> None:
         self.client = RawClient(bootstrap, client_id="member")
-        self.heard: dict[str, Any] = {}
+        self.answers: dict[str, Any] = {}
         self.ids: dict[str, Uuid] = {}
         self._names: dict[Uuid, str] = {}
-        # What the scenario calls members whose ids the broker has made up.
-        self.given: dict[str, str] = {}
+        # The scenario's labels for member ids that the broker has generated.
+        self.labels: dict[str, str] = {}
 
     def prepare(self, *topics: str) -> None:
         for name, count in zip(topics, (1, 3, 2), strict=True):
@@ -89,7 +89,7 @@ class _Player:
             (group,) = self.client.call(ConsumerGroupDescribeRequest(group_ids=["g"]), 1).groups
             if group.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
                 return
-            # Brokers make and load their topic of offsets when they get to it.
+            # Brokers create and load the topic of committed offsets asynchronously.
             time.sleep(0.05)
         raise AssertionError(group.error_code)
 
@@ -97,36 +97,39 @@ class _Player:
         topic = ct.CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
         assert not self.client.call(ct.CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7).topics[0].error_code
         for _ in range(1000):
-            found = self.client.call(MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 12).topics[0]
-            if not found.error_code:
+            metadata = self.client.call(MetadataRequest(topics=[MetadataRequestTopic(name=name)]), 12).topics[0]
+            if not metadata.error_code:
                 break
             time.sleep(0.05)
-        self.ids[name] = found.topic_id
-        self._names[found.topic_id] = name
+        self.ids[name] = metadata.topic_id
+        self._names[metadata.topic_id] = name
 
     def say(self, label: str, request: Message, version: int = 1) -> Any:
-        assert label not in self.heard, f"said twice: {label}"
+        assert label not in self.answers, f"said twice: {label}"
         answer = self.client.call(request, version)
-        self.heard[label] = self.plain(answer)
+        self.answers[label] = self.plain(answer)
         return answer
 
     def beat(self, label: str, member: str, epoch: int, *, version: int = 1, **fields: Any) -> Any:
         owned = fields.pop("owned", None)
         if owned is not None:
-            owned = [TopicPartitions(topic_id=self.ids[name], partitions=list(each)) for name, each in owned.items()]
+            owned = [
+                TopicPartitions(topic_id=self.ids[name], partitions=list(partitions))
+                for name, partitions in owned.items()
+            ]
         request = ConsumerGroupHeartbeatRequest(
             group_id=fields.pop("group", "g"), member_id=member, member_epoch=epoch, topic_partitions=owned, **fields
         )
         return self.say(label, request, version)
 
     def beat_until_assigned(self, label: str, member: str, epoch: int, **fields: Any) -> None:
-        """Coordinators hear of topics in their own time: until then a heartbeat is answered with nothing new."""
+        """Repeats the heartbeat until the epoch changes, because coordinators learn of new topics asynchronously."""
         for _ in range(1000):
-            self.heard.pop(label, None)
+            self.answers.pop(label, None)
             if self.beat(label, member, epoch, **fields).member_epoch != epoch:
                 return
             time.sleep(0.02)
-        raise AssertionError(self.heard[label])
+        raise AssertionError(self.answers[label])
 
     def join(self, label: str, member: str, *topics: str, **fields: Any) -> Any:
         names = fields.pop("names", list(topics))
@@ -139,12 +142,12 @@ class _Player:
 
     def plain(self, value: Any, name: str = "") -> Any:
         if isinstance(value, Structure):
-            made = {slot: self.plain(getattr(value, slot), slot) for slot in value.__slots__ if slot not in _LEFT_OUT}
-            return {type(value).__name__: made} if isinstance(value, Message) else made
+            fields = {slot: self.plain(getattr(value, slot), slot) for slot in value.__slots__ if slot not in _LEFT_OUT}
+            return {type(value).__name__: fields} if isinstance(value, Message) else fields
         if isinstance(value, Uuid):
             return self._names.get(value, bool(value))
-        if isinstance(value, str) and value in self.given:
-            return self.given[value]
+        if isinstance(value, str) and value in self.labels:
+            return self.labels[value]
         if name in ("error_message", "client_host"):
             return "said" if value else value
         if name in _TIMES:
@@ -155,11 +158,11 @@ class _Player:
             return bytes(value).hex()
         if not isinstance(value, list):
             return value
-        plain = [self.plain(each) for each in value]
+        plain = [self.plain(element) for element in value]
         return sorted(plain, key=repr) if name in _UNORDERED else plain
 
     def records(self) -> None:
-        """Everything that was written to the topic of offsets, in order; tombstones in a row have none."""
+        """Notes all records of the topic of committed offsets in order; consecutive tombstones are sorted."""
         written: list[list[Any]] = []
         tombstones: list[list[Any]] = []
         for key, value in self._fetch_records():
@@ -170,7 +173,7 @@ class _Player:
                 written += [*sorted(tombstones, key=repr), pair]
                 tombstones.clear()
         written += sorted(tombstones, key=repr)
-        self.heard |= {f"record {number}": pair for number, pair in enumerate(written)}
+        self.answers |= {f"record {number}": pair for number, pair in enumerate(written)}
 
     def _fetch_records(self) -> Iterator[tuple[Message, Message | None]]:
         offset = 0
@@ -236,7 +239,7 @@ def _static(player: _Player) -> None:
 
 
 def _patterns(player: _Player) -> None:
-    # Nothing matches yet, so that it does not matter when the broker looks.
+    # No topic matches yet, so the time of the broker's lookup does not matter.
     player.join("pattern joins", "p", group="pattern", names=None, subscribed_topic_regex="none.*")
     player.join("bad pattern", "q", group="bad", names=None, subscribed_topic_regex="(")
     player.join("names and pattern", "q", "one", group="both", subscribed_topic_regex="")
@@ -311,7 +314,7 @@ def _endings(player: _Player) -> None:
 
 
 class _Classic:
-    """A static member of the classic protocol, which gets a new id whenever it joins without one."""
+    """A static member of the classic protocol, which gets a new member id whenever it joins without an id."""
 
     def __init__(self, player: _Player, name: str) -> None:
         self.player = player
@@ -322,7 +325,9 @@ class _Classic:
     def join(self, label: str, *topics: str, owned: dict[str, list[int]] | None = None) -> None:
         subscription = ConsumerProtocolSubscription(
             topics=list(topics),
-            owned_partitions=[TopicPartition(topic=topic, partitions=each) for topic, each in (owned or {}).items()],
+            owned_partitions=[
+                TopicPartition(topic=topic, partitions=partitions) for topic, partitions in (owned or {}).items()
+            ],
         )
         request = JoinGroupRequest(
             group_id="moves",
@@ -334,16 +339,18 @@ class _Classic:
             protocols=[JoinGroupRequestProtocol(name="range", metadata=b"\x00\x01" + encode(subscription, 1))],
         )
         answer = self.player.client.call(request, 9)
-        if answer.member_id and answer.member_id not in self.player.given:
-            self.player.given[answer.member_id] = f"id {len(self.player.given) + 1} of {self.name}"
+        if answer.member_id and answer.member_id not in self.player.labels:
+            self.player.labels[answer.member_id] = f"id {len(self.player.labels) + 1} of {self.name}"
         self.member_id, self.generation = answer.member_id, answer.generation_id
-        self.player.heard[label] = self.player.plain(answer)
+        self.player.answers[label] = self.player.plain(answer)
 
     def sync(self, label: str, **assigned: list[int]) -> None:
         assignments = []
         if assigned:
             message = ConsumerProtocolAssignment(
-                assigned_partitions=[TopicPartition(topic=topic, partitions=each) for topic, each in assigned.items()]
+                assigned_partitions=[
+                    TopicPartition(topic=topic, partitions=partitions) for topic, partitions in assigned.items()
+                ]
             )
             data = b"\x00\x01" + encode(message, 1)
             assignments = [SyncGroupRequestAssignment(member_id=self.member_id, assignment=data)]
@@ -369,7 +376,7 @@ class _Classic:
 
 
 def _migration(player: _Player) -> None:
-    """A classic group gets a member of the new protocol, loses it, and is a classic one again; then by replacement."""
+    """A classic group is upgraded by a member of the new protocol, and downgraded by its leave and by replacement."""
     old = _Classic(player, "old")
     old.join("classic joins", "three")
     old.sync("classic syncs", three=[0, 1, 2])

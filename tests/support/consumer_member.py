@@ -1,4 +1,4 @@
-"""A member of a consumer group (KIP-848) as a test wants it to behave: it does what the coordinator says, when told."""
+"""A member of a consumer group (KIP-848) under the test's control: it follows the coordinator when the test says so."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ConsumerMember"]
 
 
 class ConsumerMember:
-    """`join`, `beat` and `leave` send one request and return its error code; the answer stays in `last`."""
+    """`join`, `beat` and `leave` send a request and return its error code; `last` has the answer."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class ConsumerMember:
         self.last = ConsumerGroupHeartbeatResponse()
 
     def join(self) -> ErrorCode:
-        """A full request at epoch 0: the member has nothing, or has given everything up."""
+        """Sends a full request at epoch 0: the member owns no partition, or has given all partitions up."""
         self.epoch = 0
         self.owned = {}
         self.assigned = {}
@@ -71,7 +71,7 @@ class ConsumerMember:
         return ErrorCode(self.last.error_code)
 
     def converge(self) -> None:
-        """Takes what it was given, gives up what it was not, and says so."""
+        """Adopts the assignment, gives up all other partitions, and reports it with a heartbeat."""
         self.owned = {topic_id: set(partitions) for topic_id, partitions in self.assigned.items()}
         assert self.beat() is ErrorCode.NONE, self.last.error_message
 
@@ -97,7 +97,11 @@ class ConsumerMember:
         )
 
     def _owned(self) -> list[TopicPartitions]:
-        return [TopicPartitions(topic_id=topic, partitions=sorted(each)) for topic, each in self.owned.items() if each]
+        return [
+            TopicPartitions(topic_id=topic, partitions=sorted(partitions))
+            for topic, partitions in self.owned.items()
+            if partitions
+        ]
 
     def _send(self, request: ConsumerGroupHeartbeatRequest) -> ErrorCode:
         self.last = self.path.ask(request, 1)

@@ -52,7 +52,7 @@ KEYS = {"encrypt.kms.type": "local-kms", "encrypt.kms.key.id": "mykey"}
 
 
 def hkdf_module() -> types.ModuleType:
-    """Confluent's local key service needs a package that has no wheel; its two functions are RFC 5869."""
+    """Replaces a package without a wheel, which Confluent's local key service needs: two functions of RFC 5869."""
     module = types.ModuleType("hkdf")
 
     def extract(salt: bytes | None, key: bytes, hash: Any = hashlib.sha512) -> bytes:
@@ -70,7 +70,7 @@ def hkdf_module() -> types.ModuleType:
 
 
 def register_their_rules() -> None:
-    """Registers the rules of confluent-kafka, which are those of all its serializers."""
+    """Registers the rule executors of confluent-kafka for all its serializers."""
     sys.modules.setdefault("hkdf", hkdf_module())
     from confluent_kafka.schema_registry.rules.cel.cel_executor import CelExecutor
     from confluent_kafka.schema_registry.rules.cel.cel_field_executor import CelFieldExecutor
@@ -83,25 +83,25 @@ def register_their_rules() -> None:
 
 
 def their_registry() -> RuleRegistry:
-    made: Any = RuleRegistry
-    found: RuleRegistry = made()
-    return found
+    registry_class: Any = RuleRegistry
+    registry: RuleRegistry = registry_class()
+    return registry
 
 
-def registered(registry: RegistryProcess, topic: str, schema: Any, *rules: dict[str, Any], **rest: Any) -> None:
+def registered(registry: RegistryProcess, topic: str, schema: Any, *rules: dict[str, Any], **fields: Any) -> None:
     text = schema if isinstance(schema, str) else json.dumps(schema)
-    phase = rest.pop("phase", "domainRules")
-    registry.register(f"{topic}-value", text, ruleSet={phase: list(rules)}, **rest)
+    phase = fields.pop("phase", "domainRules")
+    registry.register(f"{topic}-value", text, ruleSet={phase: list(rules)}, **fields)
 
 
-def condition(expr: str, **rest: Any) -> dict[str, Any]:
-    return {"name": "checked", "kind": "CONDITION", "type": "CEL", "mode": "WRITE", "expr": expr, **rest}
+def condition(expr: str, **fields: Any) -> dict[str, Any]:
+    return {"name": "checked", "kind": "CONDITION", "type": "CEL", "mode": "WRITE", "expr": expr, **fields}
 
 
-def encrypting(topic: str, **rest: Any) -> dict[str, Any]:
-    params = {"encrypt.kek.name": f"kek-{topic}", **KEYS, **rest.pop("params", {})}
+def encrypting(topic: str, **fields: Any) -> dict[str, Any]:
+    params = {"encrypt.kek.name": f"kek-{topic}", **KEYS, **fields.pop("params", {})}
     rule = {"name": "secret", "kind": "TRANSFORM", "type": "ENCRYPT", "mode": "WRITEREAD", "tags": ["PII"]}
-    return rule | {"params": params} | rest
+    return rule | {"params": params} | fields
 
 
 def context(topic: str) -> SerializationContext:

@@ -1,5 +1,5 @@
-"""Exactly once, seen from outside: processes that copy partitions in transactions are killed, and nothing is lost,
-nothing is there twice, nothing that was aborted is seen.
+"""Exactly once, seen from outside: processes that copy partitions in transactions are killed, and no record is lost,
+no record is there twice, and no aborted record is visible.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def librdkafka_copier(size: int) -> Command:
 
 
 def java_copier(size: int, *, group_mode: bool) -> Command:
-    """Kafka's own, with random aborts."""
+    """Kafka's TransactionalMessageCopier, with random aborts."""
     java, class_path = java_command(), jars.class_path(jars.TOOLS)
 
     def command(bootstrap: str, partition: int) -> Sequence[str]:
@@ -76,7 +76,7 @@ def java_copier(size: int, *, group_mode: bool) -> Command:
 
 
 class Copier:
-    """One process that is started again whenever it is killed or gives up."""
+    """A process that is restarted whenever it is killed or fails."""
 
     def __init__(self, command: Command, bootstrap: Callable[[], str], partition: int, output: IO[bytes]) -> None:
         self._command = command
@@ -100,7 +100,7 @@ class Copier:
             self._process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=self._output)
 
     def start_again(self) -> None:
-        """It has ended too early."""
+        """Restarts a process that has ended too early."""
         self.is_finished = False
 
     def kill(self) -> None:
@@ -141,12 +141,12 @@ def check_copies(
     output_file: Path | None = None,
     in_group: bool = False,
 ) -> int:
-    """Has every partition copied by a process of its own, which are killed at random for so long and at least so
-    often; how many kills.
+    """Copies every partition in a separate process, and kills the processes at random for `seconds` and at least
+    `kills_min` times; returns the number of kills.
 
-    `disturb` may do more harm after each kill, until `calm` is called; then copying has to come to its end. What the
-    processes say goes to the file. Processes that share the partitions as a group (`in_group`) end when they have none,
-    also while a member that was killed still has some: they are started again until the group has read everything.
+    `disturb` may do more harm after every kill, until `calm` is called; then copying has to finish. The output of the
+    processes goes to the file. Processes that share the partitions as a group (`in_group`) end when they have none,
+    even while a killed member still owns some: they are restarted until the group has read everything.
     """
     kills = 0
     with tempfile.TemporaryFile() if output_file is None else open(output_file, "w+b") as output:
@@ -177,38 +177,38 @@ def check_copies(
                 copier.kill()
         output.seek(0)
         assert b"UnknownServerException" not in output.read(), "no fault is the server's own"
-        seen = read_committed(bootstrap(), TARGET, partitions)
+        copied = read_committed(bootstrap(), TARGET, partitions)
     for partition in range(partitions):
         expected = [f"{partition}-{number}" for number in range(records)]
-        assert seen[partition] == expected, _difference(expected, seen[partition])
+        assert copied[partition] == expected, _difference(expected, copied[partition])
     return kills
 
 
 def _has_read_all(bootstrap: str, records: int) -> bool:
-    """Whether the group's offsets are at the end of every partition."""
+    """True if the group's offsets are at the end of every partition."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP, "enable.auto.commit": False})
     try:
-        found = consumer.list_topics(SOURCE, timeout=30).topics[SOURCE].partitions
-        places = consumer.committed([TopicPartition(SOURCE, partition) for partition in found], timeout=30)
+        partitions = consumer.list_topics(SOURCE, timeout=30).topics[SOURCE].partitions
+        places = consumer.committed([TopicPartition(SOURCE, partition) for partition in partitions], timeout=30)
         return all(place.offset == records for place in places)
     finally:
         consumer.close()
 
 
 def read_committed(bootstrap: str, topic: str, partitions: int) -> list[list[str]]:
-    """The values of each partition, up to the end that readers of committed records have."""
-    seen: list[list[str]] = [[] for _ in range(partitions)]
+    """The committed values of every partition, up to the last stable offset."""
+    values_by_partition: list[list[str]] = [[] for _ in range(partitions)]
     for partition, _, value in _committed(bootstrap, topic, partitions):
-        seen[partition].append(value)
-    return seen
+        values_by_partition[partition].append(value)
+    return values_by_partition
 
 
 def read_keyed(bootstrap: str, topic: str, partitions: int) -> dict[str, list[str]]:
-    """The same by key."""
-    seen: dict[str, list[str]] = {}
+    """The committed values by key."""
+    values_by_key: dict[str, list[str]] = {}
     for _, key, value in _committed(bootstrap, topic, partitions):
-        seen.setdefault(key, []).append(value)
-    return seen
+        values_by_key.setdefault(key, []).append(value)
+    return values_by_key
 
 
 def _committed(bootstrap: str, topic: str, partitions: int) -> Iterator[tuple[int, str, str]]:
@@ -254,8 +254,10 @@ def _tail(output: IO[bytes]) -> str:
     return output.read()[-3000:].decode(errors="replace")
 
 
-def _difference(expected: list[str], seen: list[str]) -> str:
-    missing = sorted(set(expected) - set(seen))[:10]
-    extra = sorted(set(seen) - set(expected))[:10]
-    twice = sorted({value for value in seen if seen.count(value) > 1})[:10] if len(seen) != len(set(seen)) else []
-    return f"{len(seen)} instead of {len(expected)} records; missing {missing}, strange {extra}, twice {twice}"
+def _difference(expected: list[str], actual: list[str]) -> str:
+    missing = sorted(set(expected) - set(actual))[:10]
+    extra = sorted(set(actual) - set(expected))[:10]
+    twice = (
+        sorted({value for value in actual if actual.count(value) > 1})[:10] if len(actual) != len(set(actual)) else []
+    )
+    return f"{len(actual)} instead of {len(expected)} records; missing {missing}, strange {extra}, twice {twice}"

@@ -1,6 +1,6 @@
 """A broker's data path without sockets: real logs, real replicas, real handlers, a virtual clock.
 
-Requests go straight into the handlers, as dispatch would put them there after decoding; time moves when a test says so.
+Requests go directly to the handlers, as dispatch passes them after decoding; time moves only under the test's control.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ LISTENER = ListenerInfo(
 
 
 def batch(*texts: str, timestamp: int = 1_700_000_000_000, keys: bool = False, **options: Any) -> memoryview:
-    """One record batch of these values, as a producer would send it."""
+    """A record batch with these values, as a producer would send it."""
     records = [
         Record(key=f"k{index}".encode() if keys else None, value=text.encode(), timestamp=timestamp + index)
         for index, text in enumerate(texts)
@@ -60,24 +60,24 @@ def batch(*texts: str, timestamp: int = 1_700_000_000_000, keys: bool = False, *
 
 
 def values(records: Any) -> list[str]:
-    """The values in what a fetch returned."""
+    """The values in the records of a fetch response."""
     if not records:
         return []
     data = records.read() if isinstance(records, FileRegion) else bytes(records)
     return [
         str(bytes(record.value or b""), "utf-8")
-        for found in iterate_batches(memoryview(bytearray(data)))
-        for record in iterate_records(found)
+        for record_batch in iterate_batches(memoryview(bytearray(data)))
+        for record in iterate_records(record_batch)
     ]
 
 
 def unpacked(response: FetchResponse | PackedResponse, version: int) -> FetchResponse:
-    """The message that a client reads."""
+    """The response as the client decodes it."""
     return response.unpacked(FetchResponse, version) if isinstance(response, PackedResponse) else response
 
 
 class DataPath:
-    """One broker with everything between dispatch and disk."""
+    """A broker with all parts between dispatch and disk."""
 
     def __init__(self, directory: str, *, properties: Mapping[str, str] | None = None) -> None:
         self.directory = directory
@@ -88,13 +88,13 @@ class DataPath:
         self.start()
 
     def start(self) -> None:
-        """Opens the logs; after `stop`, a restart."""
+        """Opens the logs; after `stop` this is a restart."""
         self.config = BrokerConfig.embedded({"log.dirs": self.directory, **self.properties})
         self.logs = self._open_logs()
         self.replicas = ReplicaManager(node_id=NODE_ID, config=self.config, world=self.virtual.world, logs=self.logs)
-        self.logs.on_directory_failure.append(lambda _, gone: self.replicas.on_directory_failed(gone))
+        self.logs.on_directory_failure.append(lambda _, lost: self.replicas.on_directory_failed(lost))
         self.replicas.start(self.image)
-        # The holder of the current image is this object itself.
+        # This object itself holds the current metadata image.
         self.broker: Any = SimpleNamespace(
             config=self.config,
             replicas=self.replicas,
@@ -120,7 +120,7 @@ class DataPath:
         done.result()
 
     def settle(self) -> None:
-        """Runs what is due, on workers too, until nothing is left."""
+        """Runs all due callbacks and worker tasks until none is left."""
         self.virtual.scheduler.run()
         while self.virtual.workers.tasks:
             self.virtual.workers.run_all()
@@ -254,7 +254,7 @@ class DataPath:
         return response
 
     def fetch_one(self, topic: str, offset: int, *, index: int = 0, **fields: Any) -> PartitionData:
-        """Reads one partition at once and returns what was said about it."""
+        """Reads a partition without waiting and returns its part of the response."""
         response = self.fetch(topic, {index: offset}, **fields)
         assert isinstance(response, FetchResponse)
         return response.responses[0].partitions[0]

@@ -1,7 +1,7 @@
-"""Requests of the data path, said one after the other to a fresh broker, and what it answers.
+"""A scenario of data path requests to a fresh broker, one by one, and its answers.
 
-The same scenario is said to Apache Kafka (`tests/data/make_data_path_answers.py` keeps its answers) and to Ottla. What
-may differ from run to run is made equal: ids become flags, sentences are left out, records are read.
+The same scenario runs on Apache Kafka (`tests/data/make_data_path_answers.py` keeps its answers) and on Ottla. Values
+that differ from run to run are normalised: ids become flags, messages are left out, records are decoded.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tests.support.raw_client import ConnectionClosed, RawClient
 
 __all__ = ["SETTINGS", "play"]
 
-# The records are old, and must not fall to retention while the scenario runs.
+# The records are old, and retention must not delete them while the scenario runs.
 SETTINGS = {"log.retention.ms": "-1", "auto.create.topics.enable": "false"}
 
 T0 = 1_700_000_000_000
@@ -52,7 +52,7 @@ Said = tuple[str, Message, int]
 
 
 def play(bootstrap: str) -> dict[str, Any]:
-    """Says everything to a fresh broker; the answers by label, as plain values."""
+    """Sends all requests to a fresh broker; returns the answers by label, as plain values."""
     player = _Player(bootstrap)
     try:
         topic_ids = {name: player.create(name, settings) for name, settings in TOPICS.items()}
@@ -86,8 +86,8 @@ class _Player:
         self._wait_for_leader(name)
         return topic_id
 
-    def say_all(self, said: Iterator[Said]) -> None:
-        for label, request, version in said:
+    def say_all(self, requests: Iterator[Said]) -> None:
+        for label, request, version in requests:
             self.say(label, request, version)
 
     def say(self, label: str, request: Message, version: int) -> Any:
@@ -99,7 +99,7 @@ class _Player:
                 self.answers[label] = _plain(answer)
                 return answer
             self.client.send(request, version, answered=False)
-            # No answer is an answer: the next one on the same connection is the next request's.
+            # The next answer on the connection belongs to the next request, so this request was not answered.
             self.client.call(DescribeProducersRequest(), 0)
             self.answers[label] = "not answered"
         except ConnectionClosed:
@@ -109,7 +109,7 @@ class _Player:
         return None
 
     def _wait_for_leader(self, name: str) -> None:
-        """Kafka answers CreateTopics before its partitions are led."""
+        """Waits for a leader: Kafka answers CreateTopics before the partitions have leaders."""
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:
             if self.client.call(_list(name, -1), 11).topics[0].partitions[0].error_code == 0:
@@ -131,14 +131,14 @@ def _produce(topic_ids: Mapping[str, Uuid]) -> Iterator[Said]:
     yield "acks all", _records("plain", _batch("z"), acks=-1), 12
     damaged = _batch("x")
     damaged[-1] ^= 1
-    old = _batch("x")
-    old[16] = 1
+    old_batch = _batch("x")
+    old_batch[16] = 1
     yield "a damaged batch", _records("plain", damaged), 12
     yield "a batch cut short", _records("plain", _batch("x")[:-3]), 12
     yield "less than a header", _records("plain", _batch("x")[:20]), 12
     yield "no records", _records("plain", b""), 12
     yield "two batches", _records("plain", _batch("x") + _batch("y")), 12
-    yield "magic 1", _records("plain", old), 12
+    yield "magic 1", _records("plain", old_batch), 12
     yield "control records", _records("plain", _batch("x", is_control=True)), 12
     transactional = _batch("x", producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True)
     yield "transactional records without a transactional id", _records("plain", transactional), 12
@@ -313,7 +313,7 @@ def _delete(topic: str, offset: int) -> DeleteRecordsRequest:
     return DeleteRecordsRequest(topics=[wanted], timeout_ms=5_000)
 
 
-# Fields whose value differs from broker to broker and run to run: only whether there is one is kept.
+# Fields whose values differ between brokers and runs: only their presence is kept.
 _FLAGS = {"topic_id", "session_id", "log_dir", "total_bytes", "usable_bytes"}
 _LEFT_OUT = {"error_message", "batch_index_error_message", "throttle_time_ms"}
 
@@ -337,6 +337,6 @@ def _read_back(value: Any) -> list[list[Any]] | None:
         return None
     return [
         [record.offset, str(bytes(record.value or b""), "utf-8")]
-        for found in iterate_batches(memoryview(bytearray(value)))
-        for record in iterate_records(found)
+        for record_batch in iterate_batches(memoryview(bytearray(value)))
+        for record in iterate_records(record_batch)
     ]

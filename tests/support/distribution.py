@@ -1,4 +1,4 @@
-"""An environment with nothing in it but Ottla's wheel and the distributions that the wheel asks for.
+"""An environment that has only Ottla's wheel and the distributions that the wheel requires.
 
 The dependencies are links to those of the environment that runs the tests: nothing is downloaded, and a dependency that
 the wheel does not declare is missing.
@@ -35,7 +35,7 @@ class Environment:
 
     def run_both(self, program: str, *words: str) -> tuple[str, str]:
         """Runs a program; returns its standard output and its standard error."""
-        done = subprocess.run(
+        completed = subprocess.run(
             [str(self.bin / program), *words],
             cwd=self.directory,
             env=self.variables(),
@@ -45,11 +45,11 @@ class Environment:
             timeout=540,
             check=False,
         )
-        assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
-        return done.stdout, done.stderr
+        assert completed.returncode == 0, f"{completed.stdout[-3000:]}\n{completed.stderr[-6000:]}"
+        return completed.stdout, completed.stderr
 
     def variables(self) -> dict[str, str]:
-        """Those of this process, without what points to its own Python."""
+        """The variables of this process, without those that refer to its own Python."""
         return {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
 
 
@@ -63,7 +63,7 @@ def new_environment(directory: Path, wheel: Path, *, extras: tuple[str, ...] = (
     venv.create(directory, symlinks=True)
     environment = Environment(directory)
     pip = [sys.executable, "-m", "pip", "--quiet", "--python", str(environment.bin / "python")]
-    # The few modules that a test imports are compiled then.
+    # The few modules that a test imports are compiled on import.
     subprocess.run([*pip, "install", "--no-deps", "--no-index", "--no-compile", str(wheel)], check=True)
     (own,) = importlib.metadata.distributions(name="ottla", path=[str(environment.site)])
     for distribution in required(own, extras):
@@ -74,7 +74,7 @@ def new_environment(directory: Path, wheel: Path, *, extras: tuple[str, ...] = (
 def required(
     owner: importlib.metadata.Distribution, extras: tuple[str, ...] = ()
 ) -> Iterator[importlib.metadata.Distribution]:
-    """The distributions that this one requires, and those that they require."""
+    """The direct and indirect requirements of a distribution."""
     waiting = [(owner, extras)]
     seen = {(owner.metadata["Name"], extras)}
     while waiting:

@@ -1,8 +1,8 @@
 """Well-formed requests with extreme values: counts, sizes, offsets, epochs, times, repeats, nesting.
 
-Random bytes rarely pass the decoder. These requests always do, and most of their fields are such as a client sends, so
-that the extreme ones get far: every number at the limits of its type, names that are too long, the same element again
-and again, batches whose headers claim what their records do not have, requests within requests.
+Random bytes rarely pass the decoder. These requests always do, and most of their fields have ordinary values, so that
+the extreme values get past the first checks: numbers at the limits of their type, names that are too long, repeated
+elements, batches whose headers contradict their records, requests within requests.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 UNSIGNED_BITS = {"uint16": 16, "uint32": 32}
 NESTING_MAX = 3
 REPEATS = (2, 3, 50, 1_000)
-# Repeats within repeats multiply: an element with all that it holds is repeated up to this weight, in bytes.
+# Nested repeats multiply: an element with its content is repeated up to this size, in bytes.
 REPEATED_WEIGHT_MAX = 300_000
 
 # Values of fields, by name, with which a request gets beyond the first checks.
@@ -101,7 +101,7 @@ class ExtremeRequests:
     def __init__(self, random: Random, topic_ids: Sequence[Uuid]) -> None:
         self._random = random
         self._topic_ids = topic_ids
-        # How many of the values are extreme.
+        # The share of extreme values.
         self._boldness = 0.0
         self._depth = 0
 
@@ -171,14 +171,14 @@ class ExtremeRequests:
             self._depth -= 1
             return memoryview(frame)
         sizes = (0, 1, 2, 6, 30, 300, 5_000) if self._is_extreme() else (0, 6, 30)
-        # Versions and counts at their limits, where the bytes are a consumer's subscription or assignment.
+        # Versions and counts at their limits, for bytes that are a consumer's subscription or assignment.
         beginning = random.choice(
             (b"", b"\0\0\0\0\0\1\0\1t", b"\0\1\x7f\xff\xff\xff", b"\xff\xff", b"\x7f\xff\xff\xff\xff")
         )
         return memoryview(beginning + random.randbytes(random.choice(sizes)))
 
     def _records(self) -> memoryview:
-        """A batch with a valid checksum. Its header and its records need not agree."""
+        """A batch with a valid checksum, whose header may contradict its records."""
         random = self._random
         count = random.choice((1, 1, 2, 30))
         payload = bytearray()
@@ -219,7 +219,7 @@ class ExtremeRequests:
 
 
 def _weight(value: Any) -> int:
-    """About the bytes of an encoded value."""
+    """The approximate size of an encoded value, in bytes."""
     if isinstance(value, Structure):
         return 1 + sum(_weight(getattr(value, name)) for name in value.__slots__)
     if isinstance(value, list):

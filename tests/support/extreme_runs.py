@@ -25,12 +25,12 @@ from tests.support.lone_node import LoneNode, NoAnswer, frame_of
 
 __all__ = ["APIS", "ExtremeRun", "Figures", "name_of"]
 
-# Longer than any wait that is not as long as the request says.
+# Longer than any wait except those whose length the request itself sets.
 WAIT_SECONDS_MAX = 130
-# CPU time of the loop for one request: to begin with, and for each byte. Compiling a codec takes some milliseconds.
+# CPU time of the loop for a request: a constant part and a part per byte. Compiling a codec takes some milliseconds.
 CPU_SECONDS_MAX = 1.0
 CPU_SECONDS_PER_BYTE_MAX = 100e-6
-# Bytes of an answer: to begin with, and for each byte of the request.
+# Size of an answer: a constant part and a part per byte of the request.
 ANSWER_BYTES_MAX = 1 << 20
 ANSWER_BYTES_PER_BYTE_MAX = 500
 
@@ -38,7 +38,7 @@ APIS = [(api_key, False) for api_key in sorted(HANDLERS)] + [
     (api_key, True) for api_key in sorted(CONTROLLER_HANDLERS) if HANDLERS.get(api_key) != CONTROLLER_HANDLERS[api_key]
 ]
 
-# After these the node may rightly not serve or lead any more.
+# After these requests the node may legitimately stop serving or leading.
 ENDS_SERVICE = {
     ApiKey.VOTE,
     ApiKey.BEGIN_QUORUM_EPOCH,
@@ -59,14 +59,14 @@ class Figures:
     requests: int = 0
     closed: int = 0
     unanswered: int = 0
-    # The longest time for which the loop served nothing else, and the size of the request that took it.
+    # The longest turn of the loop, and the size of the request that caused it.
     longest_seconds: float = 0.0
     longest_frame: int = 0
     largest_answer: int = 0
 
 
 class ExtremeRun:
-    """One node and its requests."""
+    """A node and the requests that are sent to it."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
@@ -91,7 +91,7 @@ class ExtremeRun:
         return [topic.topic_id for topic in answer.topics]
 
     def _wake_coordinators(self) -> None:
-        """A group "g" and a transactional id "x" exist, so that requests for them get beyond the first check."""
+        """Creates a group "g" and a transactional id "x", so that requests for them get past the first check."""
         node = self.node
         for key_type, key in ((0, "g"), (1, "x")):
             request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
@@ -106,7 +106,7 @@ class ExtremeRun:
             node.run_for(0.1)
 
     def send(self, api_key: int, *, at_controller: bool) -> None:
-        """One request in a random version."""
+        """Sends a request in a random version."""
         version = self._random.choice(versions_of(api_key, at_controller=at_controller))
         request = self._requests.draw(api_key, version)
         frame = frame_of(api_key, version, request)
@@ -123,29 +123,29 @@ class ExtremeRun:
                 figures.longest_seconds, figures.longest_frame = answer.blocked_seconds, len(frame)
             size = len(answer.body or b"")
             figures.largest_answer = max(figures.largest_answer, size)
-            shown = f"{answer.cpu_seconds:.2f} s and {size} bytes for {len(frame)} bytes of version {version}"
+            summary = f"{answer.cpu_seconds:.2f} s and {size} bytes for {len(frame)} bytes of version {version}"
             assert answer.cpu_seconds < CPU_SECONDS_MAX + CPU_SECONDS_PER_BYTE_MAX * len(frame), (
-                f"{shown}: {request!r:.2000}"
+                f"{summary}: {request!r:.2000}"
             )
-            assert size < ANSWER_BYTES_MAX + ANSWER_BYTES_PER_BYTE_MAX * len(frame), f"{shown}: {request!r:.2000}"
+            assert size < ANSWER_BYTES_MAX + ANSWER_BYTES_PER_BYTE_MAX * len(frame), f"{summary}: {request!r:.2000}"
         findings = self.node.findings
         assert not findings, f"{findings[0]} after version {version} of {request!r:.2000}"
 
     def send_any(self) -> None:
-        """One request of a random API. Those that remove the node from its cluster are left out."""
+        """Sends a request of a random API, except APIs that remove the node from its cluster."""
         while (api := self._random.choice(APIS))[0] in ENDS_SERVICE:
             pass
         self.send(api[0], at_controller=api[1])
 
     def check_service(self) -> None:
-        """The node still answers other clients."""
+        """Checks that the node still answers other clients."""
         assert self.node.ask(ApiKey.API_VERSIONS, 0, ApiVersionsRequest()).error_code == 0
         assert self.node.ask(ApiKey.METADATA, 12, MetadataRequest(topics=[])).brokers is not None
         assert self.node.findings == []
 
 
 def _may_wait(request: Message) -> bool:
-    """True if the request itself asks for a wait, or is one of a group or a pair of which the other never comes."""
+    """True if the request asks for a wait, or waits for another request that never comes."""
     waits = {
         ApiKey.FETCH,
         ApiKey.JOIN_GROUP,

@@ -1,8 +1,8 @@
-"""What runs while something breaks, and what is checked afterwards.
+"""The workload during a fault, and the checks afterwards.
 
-Writers send numbered records with acks=all and idempotence and remember what was acknowledged where: librdkafka in this
-process, Kafka's VerifiableProducer in a JVM. `check` then reads everything back: whatever was acknowledged is where it
-was said to be, nothing is there twice, and each partition has its numbers in order.
+Writers send numbered records with acks=all and idempotence and remember the offsets of acknowledged records: librdkafka
+in this process, Kafka's VerifiableProducer in a JVM. `check` then reads everything back: every acknowledged record is
+at its offset, no record is there twice, and every partition has its numbers in order.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ __all__ = [
 WAIT_SECONDS_MAX = 60.0
 REQUEST_TIMEOUT_MS = 2_000
 METADATA_MS = 500
-# A producer whose records can be appended is not silent for so long.
+# A producer whose records can be appended gets an acknowledgement within this time.
 LEADER_AHEAD_SECONDS_MAX = 1.0
 
-# What is decided by waiting is decided soon; with two of three in sync nothing that was acknowledged can be lost.
+# Short timeouts, so that faults are detected soon; with two of three replicas in sync no acknowledged record is lost.
 FAULT_SETTINGS = {
     "broker.session.timeout.ms": "2500",
     "broker.heartbeat.interval.ms": "200",
@@ -59,15 +59,15 @@ FAULT_SETTINGS = {
 Acknowledged = dict[int, dict[int, int]]
 
 
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = WAIT_SECONDS_MAX) -> None:
-    assert _becomes_true(condition, seconds), f"in vain waited until {what}"
+def wait_until(condition: Callable[[], bool], description: str, seconds: float = WAIT_SECONDS_MAX) -> None:
+    assert _becomes_true(condition, seconds), f"in vain waited until {description}"
 
 
 class Writer:
-    """Writes as fast as is useful until it is stopped; a context manager."""
+    """Writes continuously at a useful rate until it is stopped; a context manager."""
 
     def __init__(self) -> None:
-        # By partition and offset: the number that was acknowledged there.
+        # By partition and offset: the number of the acknowledged record.
         self.acknowledged: Acknowledged = {}
         # By partition: numbers that were already in the log when they were sent again. Their offsets are unknown.
         self.repeated: dict[int, set[int]] = {}
@@ -77,14 +77,14 @@ class Writer:
     def count(self) -> int:
         return sum(map(len, list(self.acknowledged.values())))
 
-    def wait_for(self, more: int, partition: int | None = None) -> None:
-        """Until so many more records are acknowledged, in this partition if one is named."""
+    def wait_for(self, more_count: int, partition: int | None = None) -> None:
+        """Waits until `more_count` more records are acknowledged, in total or in the given partition."""
 
         def count() -> int:
             return self.count if partition is None else len(self.acknowledged.get(partition, ()))
 
-        target = count() + more
-        wait_until(lambda: count() >= target, f"{more} more records are acknowledged {self.errors[:3]}")
+        target = count() + more_count
+        wait_until(lambda: count() >= target, f"{more_count} more records are acknowledged {self.errors[:3]}")
 
     def stop(self) -> None:
         raise NotImplementedError
@@ -103,7 +103,7 @@ class Writer:
 
 
 class NativeWriter(Writer):
-    """librdkafka."""
+    """A writer with librdkafka."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
         super().__init__()
@@ -111,9 +111,9 @@ class NativeWriter(Writer):
         self._partitions = partitions
         self._is_stopped = False
         settings = {"acks": "all", "enable.idempotence": True, "linger.ms": 2, "message.timeout.ms": 120_000}
-        # What was sent to a broker that does not answer any more is waited for so long, a minute otherwise.
+        # The wait for answers of a broker that has stopped answering; the default is a minute.
         settings |= {"socket.timeout.ms": REQUEST_TIMEOUT_MS, "request.timeout.ms": REQUEST_TIMEOUT_MS}
-        # A leader that is cut off from the others does not know it; only others can tell who leads now.
+        # A leader that is cut off does not know it; only other brokers know the new leader.
         settings |= {"topic.metadata.refresh.interval.ms": METADATA_MS}
         self._producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, **settings})
         self._thread = threading.Thread(target=self._run)
@@ -151,7 +151,7 @@ class NativeWriter(Writer):
 
 
 class JavaWriter(Writer):
-    """Kafka's VerifiableProducer, which prints a line for every record."""
+    """A writer with Kafka's VerifiableProducer, which prints a line for every record."""
 
     def __init__(self, bootstrap: str, topic: str, directory: Path, *, records_per_second: int = 2_000) -> None:
         super().__init__()
@@ -192,31 +192,31 @@ class JavaWriter(Writer):
 
 
 def check(bootstrap: str, topic: str, writer: Writer) -> None:
-    """Nothing lost, nothing twice, everything in order."""
+    """Checks that no record is lost or there twice, and that the records are in order."""
     assert writer.errors == []
     assert writer.count > 0
     for partition, acknowledged in writer.acknowledged.items():
-        found = read_all(bootstrap, topic, partition)
-        lost = {offset: number for offset, number in acknowledged.items() if found.get(offset) != number}
+        numbers = read_all(bootstrap, topic, partition)
+        lost = {offset: number for offset, number in acknowledged.items() if numbers.get(offset) != number}
         assert lost == {}, f"{len(lost)} of {len(acknowledged)} records of {topic}-{partition} are lost"
-        missing = writer.repeated.get(partition, set()).difference(found.values())
+        missing = writer.repeated.get(partition, set()).difference(numbers.values())
         assert missing == set(), f"{len(missing)} records of {topic}-{partition} that were sent twice are lost"
         wrong = [
             f"{number} at {offset} after {before}"
-            for before, (offset, number) in zip(list(found.values())[:-1], list(found.items())[1:], strict=True)
+            for before, (offset, number) in zip(list(numbers.values())[:-1], list(numbers.items())[1:], strict=True)
             if number <= before
         ]
         assert wrong == [], f"{topic}-{partition} has records twice or out of order: {wrong[:5]}"
 
 
 def read_all(bootstrap: str, topic: str, partition: int) -> dict[int, int]:
-    """Offset and number of every record up to the high watermark."""
+    """The number of every record by offset, up to the high watermark."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "log_level": 0})
     try:
         place = TopicPartition(topic, partition, 0)
         _, end = consumer.get_watermark_offsets(place, timeout=WAIT_SECONDS_MAX)
         consumer.assign([place])
-        found: dict[int, int] = {}
+        numbers: dict[int, int] = {}
 
         def is_complete() -> bool:
             for message in consumer.consume(10_000, timeout=0.05):
@@ -224,25 +224,28 @@ def read_all(bootstrap: str, topic: str, partition: int) -> dict[int, int]:
                 offset, value = message.offset(), message.value()
                 assert offset is not None
                 assert isinstance(value, bytes)
-                found[offset] = int(value)
-            return len(found) >= end
+                numbers[offset] = int(value)
+            return len(numbers) >= end
 
         wait_until(is_complete, f"{end} records of {topic}-{partition} are read")
-        return found
+        return numbers
     finally:
         consumer.close()
 
 
-# Where things are, as any node tells it.
+# Leaders and replicas in the metadata of any node.
 
 
 def _partitions(bootstrap: str, topic: str) -> dict[int, tuple[int, list[int]]]:
     described = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).list_topics(topic, timeout=30)
-    return {index: (each.leader, sorted(each.isrs)) for index, each in described.topics[topic].partitions.items()}
+    return {
+        index: (partition.leader, sorted(partition.isrs))
+        for index, partition in described.topics[topic].partitions.items()
+    }
 
 
 def leader_of(bootstrap: str, topic: str, partition: int = 0) -> int:
-    """A node id, or -1."""
+    """The node id of the leader, or -1."""
     return _partitions(bootstrap, topic)[partition][0]
 
 
@@ -251,7 +254,7 @@ def in_sync(bootstrap: str, topic: str, partition: int = 0) -> list[int]:
 
 
 def wait_in_sync(bootstrap: str, topic: str, expected: list[int]) -> None:
-    """Until every partition has a leader and exactly these replicas in sync."""
+    """Waits until every partition has a leader and exactly these replicas in sync."""
 
     def are_all() -> bool:
         with contextlib.suppress(Exception):
@@ -263,10 +266,10 @@ def wait_in_sync(bootstrap: str, topic: str, expected: list[int]) -> None:
 
 @contextlib.contextmanager
 def only_the_leader_has_more(cluster: ottla.testing.Cluster, topic: str, leader_id: int) -> Iterator[None]:
-    """All other nodes are frozen. The leader has appended records that no follower has: none of them is committed.
+    """Freezes all other nodes. The leader has appended records that no follower has, and none of them is committed.
 
-    Whatever befalls the leader inside, an acknowledgement of acks=all must still hold afterwards. Without this the
-    followers are never more than a moment behind, and a leader that answered too early would not be found out.
+    Whatever happens to the leader inside the block, acknowledgements of acks=all must still hold afterwards. Without
+    the freeze the followers are at most a moment behind, and a leader that answered too early would not be noticed.
     """
     leader = cluster.node(leader_id)
     followers = [node for node in cluster.nodes if node.running and node is not leader]
@@ -286,8 +289,8 @@ def only_the_leader_has_more(cluster: ottla.testing.Cluster, topic: str, leader_
         finally:
             for node in followers:
                 os.kill(node.pid, signal.SIGCONT)
-        # The followers had just appended all that the producer may have in flight, and it waits for them. So the leader
-        # never gets more: they have to run until the producer has sent the next records.
+        # The followers had just appended all records that the producer may have in flight, so the leader gets no more.
+        # The followers have to run until the producer has sent the next records.
         assert time.monotonic() < deadline, "in vain waited until the leader alone has more"
         wait_until(lambda before=before: size(leader) > before, "the producer has sent more")
 
@@ -302,7 +305,7 @@ def _becomes_true(condition: Callable[[], bool], seconds: float) -> bool:
 
 
 def controller_of(cluster: ottla.testing.Cluster) -> tuple[int, int]:
-    """(the active controller's node id, how many voters there are)."""
+    """Returns the active controller's node id and the number of voters."""
     wanted = RequestTopicData(topic_name="__cluster_metadata", partitions=[RequestPartitionData(partition_index=0)])
     for node in cluster.nodes:
         if node.running:

@@ -1,8 +1,8 @@
-"""An in-memory file system behind the `Files` port, that can be told to fail.
+"""An in-memory file system behind the `Files` port, with failures on request.
 
-It keeps what was synced apart from what was only written, so that a test can ask what a power cut would leave
-(`lose_unsynced`), and counts bytes against a capacity (`capacity_bytes`), so that the disk can be full. Any operation
-can be made to raise: `files.fail_next("append", OSError(errno.EIO, ...))`, or for all paths under a directory with
+Synced content is kept apart from written content, so that a test can simulate a power cut (`lose_unsynced`), and
+bytes count against a capacity (`capacity_bytes`), so that the disk can be full. A test can make any operation raise:
+`files.fail_next("append", OSError(errno.EIO, ...))`, or for all paths under a directory
 `files.break_directory(path)`.
 """
 
@@ -19,7 +19,7 @@ __all__ = ["MemoryFile", "MemoryFiles"]
 
 
 class _Node:
-    """A file's content, shared by all open files with this name; it outlives the name."""
+    """A file's content, shared by all open files of this name; it stays readable after the name is removed."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -63,6 +63,9 @@ class MemoryFile:
 
     def read_nowait(self, position: int, length: int) -> bytes | None:
         return None if self._files.is_cold else self.read(position, length)
+
+    def read_ahead(self, position: int, length: int) -> None:
+        """Does nothing."""
 
     def write_at(self, position: int, data: Buffer) -> None:
         self._write("write", position, data)
@@ -122,7 +125,7 @@ class MemoryFiles:
     def __init__(self, *, capacity_bytes: int | None = None, now_ms: Callable[[], int] = lambda: 0) -> None:
         self.nodes: dict[str, _Node] = {}
         self.directories: set[str] = {"", "/"}
-        # By directory: how often its names have changed.
+        # By directory: the number of changes to its names.
         self.name_changes: Counter[str] = Counter()
         self.locks: set[str] = set()
         self.capacity_bytes = capacity_bytes
@@ -134,18 +137,18 @@ class MemoryFiles:
         self._failures: list[tuple[str, OSError, str]] = []
         self._broken: dict[str, OSError] = {}
 
-    # ---- what a test does to it
+    # ---- faults for tests
 
     def fail_next(self, operation: str, error: OSError, *, path_contains: str = "") -> None:
-        """The next such operation ("append", "read", "sync", "open", "rename"...) raises."""
+        """Makes the next such operation ("append", "read", "sync", "open", "rename"...) raise the error."""
         self._failures.append((operation, error, path_contains))
 
     def break_directory(self, path: str, error: OSError | None = None) -> None:
-        """Everything under the directory fails from now on."""
+        """Makes every operation under the directory fail from now on."""
         self._broken[path] = error or OSError(errno.EIO, "input/output error", path)
 
     def lose_unsynced(self) -> None:
-        """What a power cut does at its worst: only synced content is left."""
+        """Simulates the worst power cut: only synced content is left."""
         for node in self.nodes.values():
             node.data = bytearray(node.synced)
             node.reserved_to = 0
@@ -156,7 +159,7 @@ class MemoryFiles:
     def corrupt(self, path: str, position: int, mask: int) -> None:
         self.nodes[path].data[position] ^= mask
 
-    # ---- what the files ask
+    # ---- checks of the files
 
     def check(self, operation: str, path: str) -> None:
         for broken, error in self._broken.items():
@@ -296,5 +299,5 @@ def _parent(path: str) -> str:
 
 
 def _conforms(files: MemoryFiles, file: MemoryFile) -> tuple[Files, File]:
-    """Never called: the type checker proves here that the ports are implemented."""
+    """Never called: with this function the type checker proves that the ports are implemented."""
     return files, file

@@ -1,4 +1,4 @@
-"""A controller of its own with ACLs, and brokers that allow everything: what is refused, the controller has refused."""
+"""A separate controller with ACLs, and brokers that allow everything, so every refusal comes from the controller."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONTROLLER, BROKERS = 3, (1, 2)
 
 
 class AllowEverything(AllowAll):
-    """An authorizer for `authorizer.class.name`."""
+    """An authorizer for `authorizer.class.name` that allows every request."""
 
     def __init__(self, config: BrokerConfig) -> None:
         del config

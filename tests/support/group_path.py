@@ -1,6 +1,6 @@
 """A broker's group coordinator without sockets: real logs and replay, real handlers, a virtual clock.
 
-`GroupPath` answers requests as dispatch would; `Member` is a consumer as a test wants it to behave.
+`GroupPath` answers requests as dispatch does; `Member` is a consumer under the test's control.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ OFFSETS_TOPIC = "__consumer_offsets"
 
 
 def subscription(*topics: str) -> bytes:
-    """What a consumer says in JoinGroup about the topics it wants."""
+    """The encoded subscription of a consumer in JoinGroup."""
     return b"\x00\x00" + encode(ConsumerProtocolSubscription(topics=list(topics)), 0)
 
 
 class GroupPath(DataPath):
-    """One broker that leads a topic of committed offsets with a few partitions."""
+    """A broker that leads a topic of committed offsets with a few partitions."""
 
     groups: GroupCoordinator
-    # The controller has not been heard for so long that it may have found another leader.
+    # True if the controller has been silent for so long that it may have elected another leader.
     may_be_replaced = False
 
     def start(self, *, runs: bool = True) -> None:
-        """Loads what is there, unless a test wants to see that itself."""
+        """Starts the coordinator and loads its partitions, unless the test does this itself."""
         super().start()
         self.groups = GroupCoordinator(
             config=self.config,
@@ -77,7 +77,7 @@ class GroupPath(DataPath):
         super().stop()
 
     def crash(self) -> None:
-        """Nothing is written any more; what is in files stays."""
+        """Stops all writes; the content of files stays."""
         for partition in list(self.replicas.partitions()):
             partition.log.files.take_offline(StorageError("crashed"))
         self.groups.close()
@@ -99,7 +99,7 @@ class GroupPath(DataPath):
         self.run()
 
     def run(self) -> None:
-        """Everything that is due now, on workers too."""
+        """Runs all due callbacks and worker tasks."""
         for _ in range(50):
             self.virtual.workers.run_all()
             self.virtual.scheduler.run()
@@ -115,7 +115,7 @@ class GroupPath(DataPath):
     # Requests.
 
     def begin(self, request: Any, version: int | None = None) -> Deferred[Any]:
-        """Sends a request; the answer comes when it comes, errors as the response that says them."""
+        """Sends a request; the answer may come later, and errors become the error response of the API."""
         spec = HANDLERS[request.API_KEY]
         api = load(request.API_KEY, spec)
         used = spec.max_version if version is None else version
@@ -123,9 +123,11 @@ class GroupPath(DataPath):
 
         def fail(error: BaseException | None) -> None:
             assert isinstance(error, KafkaError), error
-            made = api.error_response
+            error_response = api.error_response
             answer.resolve(
-                generic_error_response(request.API_KEY, request, error) if made is None else made(request, used, error)
+                generic_error_response(request.API_KEY, request, error)
+                if error_response is None
+                else error_response(request, used, error)
             )
 
         def resolve(response: Any) -> None:
@@ -156,7 +158,7 @@ class GroupPath(DataPath):
         return request, api.handle
 
     def ask(self, request: Any, version: int | None = None) -> Any:
-        """Sends a request that is answered at once."""
+        """Sends a request that must be answered at once."""
         answer = self.begin(request, version)
         self.run()
         assert answer.done, "the answer has to wait"
@@ -177,8 +179,8 @@ class GroupPath(DataPath):
     ) -> dict[tuple[str, int], ErrorCode]:
         topics: dict[str, OffsetCommitRequestTopic] = {}
         for (topic, index), offset in offsets.items():
-            asked = topics.setdefault(topic, OffsetCommitRequestTopic(name=topic, partitions=[]))
-            asked.partitions.append(
+            topic_offsets = topics.setdefault(topic, OffsetCommitRequestTopic(name=topic, partitions=[]))
+            topic_offsets.partitions.append(
                 OffsetCommitRequestPartition(
                     partition_index=index, committed_offset=offset, committed_metadata=metadata
                 )
@@ -202,14 +204,14 @@ class GroupPath(DataPath):
     def fetch_offsets(
         self, group_id: str, topics: dict[str, list[int]] | None = None, *, require_stable: bool = False
     ) -> dict[tuple[str, int], int]:
-        """Committed offsets, of everything or of what is named; an error is a negative number below -1."""
-        asked = OffsetFetchRequestGroup(
+        """The committed offsets of all or of the given partitions; an error is a negative number below -1."""
+        group_request = OffsetFetchRequestGroup(
             group_id=group_id,
             topics=None
             if topics is None
             else [OffsetFetchRequestTopics(name=name, partition_indexes=indexes) for name, indexes in topics.items()],
         )
-        response = self.ask(OffsetFetchRequest(groups=[asked], require_stable=require_stable), 9)
+        response = self.ask(OffsetFetchRequest(groups=[group_request], require_stable=require_stable), 9)
         (group,) = response.groups
         assert group.error_code == 0, ErrorCode(group.error_code)
         return {
@@ -234,7 +236,7 @@ class RecognisingPath(GroupPath):
 
 
 class Member:
-    """A member of a classic group. `join` and `sync` return what has been answered so far, or None."""
+    """A member of a classic group. `join` and `sync` return the code of the answer, or None while it is pending."""
 
     def __init__(
         self,
@@ -268,7 +270,7 @@ class Member:
         return self.joined is not None and self.joined.leader == self.member_id
 
     def join(self) -> ErrorCode | None:
-        """Joins, with the id that the coordinator gives first when it wants that; the code, or None while it waits."""
+        """Joins, again with the assigned id if the coordinator requires it; returns the code, or None while pending."""
         code = self.join_once()
         return self.join_once() if code is ErrorCode.MEMBER_ID_REQUIRED else code
 
@@ -345,7 +347,7 @@ class Member:
         return ErrorCode(response.error_code or response.members[0].error_code)
 
     def commit(self, offsets: dict[tuple[str, int], int]) -> ErrorCode:
-        """One code for all, which have to be equal."""
+        """Commits the offsets; returns the common error code of all partitions."""
         codes = self.path.commit_offsets(
             self.group_id,
             offsets,
@@ -358,10 +360,10 @@ class Member:
 
 
 def stable_group(path: GroupPath, *members: Member) -> None:
-    """Has all members join and sync; each is assigned its own number as bytes."""
+    """Has all members join and sync; the assignment of a member is its number as bytes."""
     for member in members:
         member.join()
-    # Once, and again for those who came while the first waited.
+    # The delay ends once, and again for members that joined during the first delay.
     path.advance(2 * path.config.group_initial_rebalance_delay_ms)
     assert all(member.join_code is ErrorCode.NONE for member in members), [member.joined for member in members]
     (leader,) = [member for member in members if member.is_leader]

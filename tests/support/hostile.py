@@ -1,4 +1,4 @@
-"""What the tests with attackers share: an honest client that is watched, and the table of their results."""
+"""Shared by the tests with attackers: an honest client whose latency is measured, and the table of results."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ __all__ = ["PERCENTILES", "RESULTS", "Honest", "Percentiles", "Result", "Siege",
 class Result(NamedTuple):
     attack: str
     longest_seconds: float
-    # The CPU time of the longest turn of the node's loop. It does not depend on what other processes do.
+    # The CPU time of the longest turn of the node's loop, which does not depend on other processes.
     turn_seconds: float
     answers: int
     peak_bytes: int
 
 
 class Percentiles(NamedTuple):
-    """The p99 of an honest client: without an attack, with one on another node, and with one on its own node."""
+    """The p99 of an honest client: without an attack, with an attack on another node, and on its own node."""
 
     attack: str
     usual_ms: float
@@ -57,7 +57,7 @@ def create(bootstrap: str, name: str, partitions: int = 1, **configs: str) -> No
 
 
 class Honest:
-    """Asks for API versions without a pause, and measures the longest time between two answers."""
+    """Sends ApiVersions requests without a pause, and measures the longest time between two answers."""
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
@@ -85,13 +85,13 @@ class Honest:
                     self.answers += 1
                     last = now
         except OSError:
-            # No answer at all.
+            # The node did not answer at all.
             self.longest_seconds = math.inf
 
 
 @contextmanager
 def measured_turns() -> Iterator[None]:
-    """Nodes that are started meanwhile note the turns of their loops (`turn_probe`), for `Siege`."""
+    """Makes nodes that are started in the block record the turns of their loops (`turn_probe`), for `Siege`."""
     with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patched:
         patched.setenv("PYTHONPATH", str(Path(__file__).parent / "turn_probe"), prepend=os.pathsep)
         patched.setenv("OTTLA_TURNS", f"{directory}/turns")
@@ -116,13 +116,13 @@ class Siege:
         self._attack = attack
         self._node = cluster.node(1)
         self._memory_bytes_max = memory_bytes_max
-        # Machines that run these tests are busy, so this is no figure: before the bounds, it was minutes.
+        # Generous, because test machines are busy: without the bounds in the node the gap was minutes.
         self._gap_seconds_max = gap_seconds_max
         self.honest = Honest(cluster.bootstrap)
         self._started = 0.0
 
     def __enter__(self) -> Siege:
-        # The largest memory is counted from here on.
+        # Resets the kernel's peak of resident memory.
         Path(f"/proc/{self._node.pid}/clear_refs").write_text("5")
         self._started = time.monotonic()
         self.honest.__enter__()
@@ -141,13 +141,13 @@ class Siege:
         assert "Traceback" not in self._node.output
         assert honest.answers
         assert honest.longest_seconds < self._gap_seconds_max, result
-        # A busy machine slows down the node's loop as it slows down this.
+        # A busy machine slows down the node's loop and the reference by the same factor.
         turn = result.turn_seconds / max(reference_seconds() for _ in range(3))
         assert turn < TURN_MAX, f"{result}: the longest turn takes {turn:.0f} references"
         assert result.peak_bytes < self._memory_bytes_max, result
 
     def longest_turn_seconds(self) -> float:
-        """Zero if no turn was long, or the node does not note its turns."""
+        """Zero if no turn was long, or if the node does not record its turns."""
         notes = Path(os.environ.get("OTTLA_TURNS", ""))
         turns = [line.split() for line in notes.read_text().splitlines()] if notes.is_file() else []
         return max((float(seconds) for ended, seconds in turns if float(ended) > self._started), default=0.0)

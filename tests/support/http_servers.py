@@ -1,4 +1,4 @@
-"""HTTP servers on threads of this process, for services that tests play: an identity provider, a registry, a worker."""
+"""HTTP servers on threads of this process, for simulated services: an identity provider, a registry, a worker."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class AnsweringHandler(BaseHTTPRequestHandler):
         self.answer(status, body, **headers, **{"Content-Type": "application/json"})
 
     def log_message(self, *_: Any) -> None:
-        """Tests have no use for the log."""
+        """Writes no log."""
 
 
 @contextmanager
 def http_server(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    """The host and port of a server that runs until the end of the context."""
+    """Yields the host and port of a server that runs until the end of the context."""
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         thread.start()

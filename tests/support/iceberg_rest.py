@@ -1,7 +1,7 @@
-"""A REST catalog of Iceberg in a process of its own, over a catalog in SQLite: `python -m tests.support.iceberg_rest`.
+"""An Iceberg REST catalog in a separate process, over a catalog in SQLite: `python -m tests.support.iceberg_rest`.
 
-It has what a table needs: configuration, namespaces, and creating, loading and committing tables. `/break` makes the
-server end without an answer after the next commit.
+It has only the operations that a table needs: configuration, namespaces, and creating, loading and committing tables.
+`/break` makes the server end without an answer after the next commit.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(409, "AlreadyExistsException", error)
 
     def _identifier(self) -> tuple[str, ...] | None:
-        found = re.fullmatch(r"/v1/namespaces/([^/]+)/tables/([^/?]+).*", self.path)
-        return None if found is None else (unquote(found[1]), unquote(found[2]))
+        match = re.fullmatch(r"/v1/namespaces/([^/]+)/tables/([^/?]+).*", self.path)
+        return None if match is None else (unquote(match[1]), unquote(match[2]))
 
     def _load(self) -> None:
         from pyiceberg.exceptions import NoSuchTableError

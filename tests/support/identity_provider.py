@@ -30,11 +30,11 @@ class IdentityProvider:
         self.rotate("first")
         self.lifetime_seconds = 3600.0
         self.url = ""
-        # Paths that were asked for.
+        # The paths of all requests.
         self.asked: list[str] = []
 
     def rotate(self, key_id: str, *, keep: bool = False) -> None:
-        """A new key, with which tokens are signed from now on."""
+        """Creates a new key, which signs tokens from now on."""
         if self.algorithm.startswith("ES"):
             key: Any = ec.generate_private_key(ec.SECP256R1())
         else:

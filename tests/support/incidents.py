@@ -33,28 +33,28 @@ T = TypeVar("T")
 WAIT_SECONDS_MAX = 60.0
 
 
-def wait_for(look: Callable[[], T], what: str) -> T:
-    """Looks again and again until something is seen."""
+def wait_for(look: Callable[[], T], description: str) -> T:
+    """Repeats `look` until it returns a true value."""
     deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while not (found := look()):
-        assert time.monotonic() < deadline, f"{what} was never seen"
+    while not (outcome := look()):
+        assert time.monotonic() < deadline, f"{description} was never seen"
         time.sleep(0.05)
-    return found
+    return outcome
 
 
 def run_words(*words: str) -> tuple[int, str]:
-    """The exit code of a command, and what it printed. In this process, because a new one takes a second."""
+    """Runs a command in this process, because a new process takes a second; returns its exit code and output."""
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         code = run_command(list(words))
     return code, printed.getvalue()
 
 
 def doctor_findings(bootstrap: str, *options: str) -> list[dict[str, str]]:
-    """All findings, the worst first; the exit code tells whether one of them is a fault."""
+    """All findings, the worst first; checks that the exit code is 1 only if a finding is a fault."""
     code, printed = run_words("doctor", "--json", "-b", bootstrap, *options)
-    found: list[dict[str, str]] = json.loads(printed)["findings"]
-    assert code == (1 if any(finding["severity"] == "wrong" for finding in found) else 0)
-    return found
+    findings: list[dict[str, str]] = json.loads(printed)["findings"]
+    assert code == (1 if any(finding["severity"] == "wrong" for finding in findings) else 0)
+    return findings
 
 
 def scraped(url: str) -> str:
@@ -63,17 +63,17 @@ def scraped(url: str) -> str:
 
 
 def judged_groups(bootstrap: str, pattern: str) -> dict[str, str]:
-    """Group -> what `ottla monitor lag` says after some samples. In a process of its own, since it wants signals."""
+    """The status of groups by `ottla monitor lag`, which handles signals and therefore needs its own process."""
     words = ["monitor", "lag", "-g", pattern, "--window", "3", "-n", "4", "-i", "0.2", "--json", "-b", bootstrap]
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "ottla.cli.main", *words],
         capture_output=True,
         text=True,
         timeout=WAIT_SECONDS_MAX,
         env=node_environment(),
     )
-    assert done.returncode == 0, done.stderr
-    last = json.loads(done.stdout.splitlines()[-1])
+    assert completed.returncode == 0, completed.stderr
+    last = json.loads(completed.stdout.splitlines()[-1])
     return {row["group"]: row["status"] for row in last}
 
 
@@ -114,11 +114,11 @@ class Monitor:
         return next((line for line in list(self._errors) if line.startswith(beginning)), "")
 
     def outages(self, since: int = 0) -> set[int]:
-        """The brokers whose partitions have had an outage since so many events."""
+        """The leaders of partitions with an outage, after the first `since` events."""
         return {line["leader"] for line in self.lines[since:] if line.get("event") == "outage"}
 
     def stop(self) -> dict[str, Any]:
-        """Ends in order; returns all figures."""
+        """Stops the monitor in order; returns its final figures."""
         self._process.send_signal(signal.SIGTERM)
         self._process.wait(WAIT_SECONDS_MAX)
         for thread in self._threads:

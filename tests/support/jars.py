@@ -1,12 +1,12 @@
 """Kafka's jars, fetched once by pinned checksum into a cache.
 
-A *jar set* is a directory with two files: `pom.xml` says what is wanted, `jars.lock` names every jar that this
-amounts to, as `sha256  repository/path/of.jar`. The cache holds one directory per lock file, named after the
-digest of its text, so that a changed lock can never meet old jars.
+A *jar set* is a directory with two files: `pom.xml` lists the dependencies, and `jars.lock` lists every resolved jar
+as `sha256  repository/path/of.jar`. The cache has a directory per lock file, named after the digest of its text, so a
+changed lock never uses old jars.
 
-Where the jars come from is not written here. Maven knows its repository (and a company's mirror of it) better than
-this project could, so `mvn` fetches them where it is installed; without it, `OTTLA_MAVEN_REPOSITORY` may name the
-base address of any repository in Maven's layout. Either way every jar is checked against the lock before use.
+This module has no repository address. Maven is configured with its repository (or a company's mirror of it), so `mvn`
+fetches the jars if it is installed; otherwise `OTTLA_MAVEN_REPOSITORY` may have the base address of any repository in
+Maven's layout. Either way every jar is checked against the lock before use.
 
 `python -m tests.support.jars fetch SET...` fills the cache, `... lock SET...` rewrites the locks after a pom changed.
 """
@@ -43,7 +43,7 @@ STREAMS = TESTS / "streams" / "oracle"
 
 
 class JarsUnavailableError(Exception):
-    """The jars are not in the cache and cannot be fetched; the message says what would help."""
+    """The jars are not in the cache and cannot be fetched; the message has the remedy."""
 
 
 class LockedJar(NamedTuple):
@@ -56,12 +56,12 @@ class LockedJar(NamedTuple):
 
 
 def class_path(jar_set: Path) -> str:
-    """The set as a Java class path; fetches the jars when the cache lacks them."""
+    """The set as a Java class path; fetches the jars if they are not in the cache."""
     return f"{fetch(jar_set)}/*"
 
 
 def fetch(jar_set: Path) -> Path:
-    """The directory that holds exactly the jars of the set's lock, every one verified."""
+    """The directory with exactly the verified jars of the set's lock."""
     lock_text = (jar_set / "jars.lock").read_bytes()
     target = cache_directory() / "jars" / hashlib.sha256(lock_text).hexdigest()[:16]
     if target.is_dir():
@@ -80,7 +80,7 @@ def fetch(jar_set: Path) -> Path:
         try:
             complete.rename(target)
         except OSError:
-            # Another process was faster; what it left was verified by the same rules.
+            # Another process was faster; it has verified its jars by the same rules.
             assert target.is_dir()
     return target
 
@@ -96,7 +96,7 @@ def read_lock(jar_set: Path) -> list[LockedJar]:
 
 
 def write_lock(jar_set: Path) -> int:
-    """Asks Maven what the pom amounts to and pins it; returns the number of jars."""
+    """Resolves the pom with Maven and writes the lock; returns the number of jars."""
     with tempfile.TemporaryDirectory() as scratch:
         arrived = Path(scratch)
         fetch_by_maven(jar_set, arrived)
@@ -109,10 +109,10 @@ def write_lock(jar_set: Path) -> int:
 def fetch_by_maven(jar_set: Path, arrived: Path) -> None:
     command = ["mvn", "-q", "-B", "-f", str(jar_set / "pom.xml"), "dependency:copy-dependencies"]
     command += [f"-DoutputDirectory={arrived}", "-Dmdep.useRepositoryLayout=true"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)
+    if completed.returncode != 0:
         raise JarsUnavailableError(
-            f"mvn could not fetch the jars of {jar_set.name}: {(done.stdout + done.stderr)[-400:]}"
+            f"mvn could not fetch the jars of {jar_set.name}: {(completed.stdout + completed.stderr)[-400:]}"
         )
 
 

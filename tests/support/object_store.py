@@ -28,13 +28,13 @@ BUCKET = "bucket"
 
 @dataclass(frozen=True, slots=True)
 class ObjectStore:
-    """`address` is where the interface is."""
+    """A running object store; `address` is the address of its interface."""
 
     address: str
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a client of S3 needs to come here."""
+        """The environment variables that make S3 clients use this store."""
         return {
             "AWS_ENDPOINT_URL": self.address,
             "AWS_ALLOW_HTTP": "true",
@@ -50,7 +50,7 @@ class ObjectStore:
 
 @contextlib.contextmanager
 def object_store() -> Iterator[ObjectStore]:
-    """In a process of its own: Delta's library holds the interpreter's lock while it waits for an answer."""
+    """Runs in a separate process: Delta's library holds the interpreter's lock while it waits for an answer."""
     command = [sys.executable, "-m", "tests.support.object_store"]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -99,8 +99,8 @@ class _Handler(BaseHTTPRequestHandler):
                 body = "<CompleteMultipartUploadResult><ETag>whole</ETag></CompleteMultipartUploadResult>"
             else:
                 assert "delete" in query, self.path
-                for found in re.findall(r"<Key>(.*?)</Key>", content.decode()):
-                    self.store.objects.pop(found, None)
+                for deleted_key in re.findall(r"<Key>(.*?)</Key>", content.decode()):
+                    self.store.objects.pop(deleted_key, None)
                 body = "<DeleteResult></DeleteResult>"
         self._answer(200, body.encode())
 
@@ -123,31 +123,33 @@ class _Handler(BaseHTTPRequestHandler):
         if content is None:
             self._answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
             return
-        asked = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
-        if asked is None:
+        byte_range = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", ""))
+        if byte_range is None:
             self._answer(200, content, tag=content)
             return
-        first = int(asked[1]) if asked[1] else len(content) - int(asked[2])
-        end = int(asked[2]) + 1 if asked[1] and asked[2] else len(content)
+        first = int(byte_range[1]) if byte_range[1] else len(content) - int(byte_range[2])
+        end = int(byte_range[2]) + 1 if byte_range[1] and byte_range[2] else len(content)
         part = content[first:end]
         self._answer(206, part, tag=content, part_of=f"bytes {first}-{first + len(part) - 1}/{len(content)}")
 
     def _listed(self, query: dict[str, str]) -> bytes:
         prefix, after, delimiter = (query.get(name, "") for name in ("prefix", "start-after", "delimiter"))
-        found, folders = [], set()
+        elements, folders = [], set()
         for key, content in sorted(self.store.objects.items()):
             if not key.startswith(prefix) or key <= after:
                 continue
-            rest = key.removeprefix(prefix)
-            if delimiter and delimiter in rest:
-                folders.add(prefix + rest.partition(delimiter)[0] + delimiter)
+            remainder = key.removeprefix(prefix)
+            if delimiter and delimiter in remainder:
+                folders.add(prefix + remainder.partition(delimiter)[0] + delimiter)
                 continue
-            found.append(
+            elements.append(
                 f"<Contents><Key>{escape(key)}</Key><Size>{len(content)}</Size><ETag>{_tag(content)}</ETag>"
                 "<LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents>"
             )
-        found += [f"<CommonPrefixes><Prefix>{escape(one)}</Prefix></CommonPrefixes>" for one in sorted(folders)]
-        whole = f"<ListBucketResult><IsTruncated>false</IsTruncated>{''.join(found)}</ListBucketResult>"
+        elements += [
+            f"<CommonPrefixes><Prefix>{escape(folder)}</Prefix></CommonPrefixes>" for folder in sorted(folders)
+        ]
+        whole = f"<ListBucketResult><IsTruncated>false</IsTruncated>{''.join(elements)}</ListBucketResult>"
         return whole.encode()
 
     def _read(self) -> tuple[str, dict[str, str], bytes]:
@@ -170,7 +172,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Nothing is written to the terminal."""
+        """Writes no log."""
 
 
 def _tag(content: bytes) -> str:

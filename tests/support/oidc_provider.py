@@ -1,4 +1,4 @@
-"""An OpenID provider for tests: the code flow with PKCE, for whoever is at the browser (`user`)."""
+"""An OpenID provider for tests: the code flow with PKCE, for the browser's user (`user`)."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class OidcProvider:
         self.user = "alice"
         self.groups: list[str] = []
         self.issuer = ""
-        # What a dishonest provider or an attacker would change.
+        # Claims that a dishonest provider or an attacker would change.
         self.claims: dict[str, Any] = {}
-        # How long access tokens are valid.
+        # The lifetime of access tokens.
         self.lifetime_seconds: float | None = None
-        # The audience of access tokens; None: that of the cluster.
+        # The audience of access tokens; None for the cluster's audience.
         self.audience: str | None = None
         self._codes: dict[str, dict[str, str]] = {}
 
     def authorize(self, query: dict[str, str]) -> str:
-        """The address to which the browser is sent back."""
+        """The address to which the browser is redirected."""
         assert query["response_type"] == "code"
         assert query["code_challenge_method"] == "S256"
         code = secrets.token_urlsafe(16)
@@ -43,21 +43,21 @@ class OidcProvider:
         return f"{query['redirect_uri']}?{urlencode({'code': code, 'state': query['state']})}"
 
     def exchange(self, form: dict[str, str], authorization: str | None) -> tuple[int, dict[str, Any]]:
-        asked = self._codes.pop(form.get("code", ""), None)
+        grant = self._codes.pop(form.get("code", ""), None)
         pair = base64.b64encode(f"{CLIENT_ID}:{CLIENT_SECRET}".encode()).decode()
-        if asked is None or authorization != f"Basic {pair}" or form["redirect_uri"] != asked["redirect_uri"]:
+        if grant is None or authorization != f"Basic {pair}" or form["redirect_uri"] != grant["redirect_uri"]:
             return 400, {"error": "invalid_grant"}
         challenge = base64.urlsafe_b64encode(hashlib.sha256(form["code_verifier"].encode()).digest()).rstrip(b"=")
-        if challenge.decode() != asked["code_challenge"]:
+        if challenge.decode() != grant["code_challenge"]:
             return 400, {"error": "invalid_grant"}
-        claims = {"iss": self.issuer, "aud": CLIENT_ID, "nonce": asked["nonce"], "groups": self.groups, **self.claims}
+        claims = {"iss": self.issuer, "aud": CLIENT_ID, "nonce": grant["nonce"], "groups": self.groups, **self.claims}
         token = self.signer.token(self.user, **claims)
-        told: dict[str, Any] = {"id_token": token, "token_type": "Bearer"}
+        tokens: dict[str, Any] = {"id_token": token, "token_type": "Bearer"}
         own: dict[str, Any] = {} if self.audience is None else {"aud": self.audience}
         if self.lifetime_seconds is not None:
-            told["expires_in"] = self.lifetime_seconds
+            tokens["expires_in"] = self.lifetime_seconds
             own["exp"] = time.time() + self.lifetime_seconds
-        return 200, {**told, "access_token": self.signer.token(self.user, **own)}
+        return 200, {**tokens, "access_token": self.signer.token(self.user, **own)}
 
     @contextmanager
     def serving(self) -> Iterator[OidcProvider]:
@@ -68,8 +68,8 @@ class OidcProvider:
                 parts = urlsplit(self.path)
                 if parts.path == "/.well-known/openid-configuration":
                     endpoints = {"authorization_endpoint": "authorize", "token_endpoint": "token", "jwks_uri": "keys"}
-                    found = {name: f"{provider.issuer}/{path}" for name, path in endpoints.items()}
-                    self.answer_json(200, json.dumps({"issuer": provider.issuer, **found}).encode())
+                    urls = {name: f"{provider.issuer}/{path}" for name, path in endpoints.items()}
+                    self.answer_json(200, json.dumps({"issuer": provider.issuer, **urls}).encode())
                 elif parts.path == "/keys":
                     self.answer_json(200, provider.signer.document)
                 elif parts.path == "/authorize":

@@ -1,4 +1,4 @@
-"""Free ports in a row, for `ottla host`, whose nodes count up from the port of the first."""
+"""Consecutive free ports, for `ottla host`, whose nodes count up from the port of the first node."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ __all__ = ["ports_in_a_row"]
 
 
 def ports_in_a_row(count: int) -> tuple[int, list[socket.socket]]:
-    """The first of so many free ports, and the sockets that keep the others for a server that names them."""
+    """The first of `count` consecutive free ports, and the sockets that reserve the other ports for a server."""
     while True:
         (first,) = free_ports(1)
-        kept: list[socket.socket] = []
+        sockets: list[socket.socket] = []
         try:
             for port in range(first + 1, first + count):
-                # Without SO_REUSEADDR it fails if another process keeps the port.
+                # Without SO_REUSEADDR the bind fails if another process has the port.
                 with socket.socket() as test:
                     test.bind((HOST, port))
                 reserved = socket.socket()
-                kept.append(reserved)
+                sockets.append(reserved)
                 reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 reserved.bind((HOST, port))
         except (OSError, OverflowError):
-            for reserved in kept:
+            for reserved in sockets:
                 reserved.close()
         else:
-            return first, kept
+            return first, sockets

@@ -1,8 +1,8 @@
-"""A PostgreSQL server of one's own: a data directory, a free port, and kill -9 where that is the test.
+"""A separate PostgreSQL server: a data directory, a free port, and kill -9 for tests of crashes.
 
-The programs are those of the operating system's package (`apt-get install postgresql`). The server refuses to run as
-root: it is then run as the package's user. Nothing is flushed to the disk, so that tests are quick; what a process had
-written when it was killed is in the operating system's memory and survives.
+The programs come from the operating system's package (`apt-get install postgresql`). The server refuses to run as
+root, so root runs it as the package's user. Nothing is flushed to the disk, so that tests are quick; data that a
+killed process had written is in the operating system's memory and survives.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class PostgresServer:
             self._process = None
 
     def kill(self) -> None:
-        """The server and all its processes, at once."""
+        """Kills the server and all its processes at once."""
         assert self._process is not None
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
@@ -94,22 +94,22 @@ class PostgresServer:
         return f"jdbc:postgresql://127.0.0.1:{self.port}/{database}?user=ottla"
 
     def database(self, name: str) -> psycopg.Connection[Any]:
-        """A connection to a database that is made for it."""
+        """Creates a database and returns a connection to it."""
         with self.connect() as connection:
             connection.execute(f'CREATE DATABASE "{name}"')
         return self.connect(name)
 
     def _as_user(self, command: list[str]) -> list[str]:
-        # With a test process that is killed, the server goes too.
+        # If the test process is killed, the server ends, too.
         together = ["setpriv", "--pdeathsig", "QUIT"]
         if os.getuid() != 0:
             return [*together, *command]
-        found = pwd.getpwnam(self._user)
-        return [*together, f"--reuid={found.pw_uid}", f"--regid={found.pw_gid}", "--clear-groups", *command]
+        account = pwd.getpwnam(self._user)
+        return [*together, f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups", *command]
 
     def _run(self, command: list[str]) -> None:
-        done = subprocess.run(self._as_user(command), capture_output=True, text=True, cwd="/", check=False)
-        assert done.returncode == 0, done.stderr
+        completed = subprocess.run(self._as_user(command), capture_output=True, text=True, cwd="/", check=False)
+        assert completed.returncode == 0, completed.stderr
 
 
 @contextlib.contextmanager

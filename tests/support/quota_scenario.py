@@ -1,9 +1,9 @@
 """Quotas that are set, described and enforced: the same requests to Apache Kafka (`tests/data/make_quota_answers.py`)
 and to Ottla.
 
-The first request of a client that uses too much is throttled for a time that follows from its size alone, so that it
-can be compared to the millisecond. A throttled client uses a connection for one request only, because that connection
-is muted later. Sentences become "said", since ours are our own.
+The first request of a client that exceeds its quota is throttled for a time that depends only on its size, so this
+time can be compared to the millisecond. A throttled client uses a connection for a single request, because that
+connection is muted later. Messages become "said", because Ottla has its own.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ FILTERS: dict[str, tuple[list[tuple[str, int, str | None]], bool]] = {
     "another way": ([("user", 3, None)], False),
 }
 
-# From the least specific to the most specific; each is felt by a client of its own.
+# From the least specific to the most specific entity; a separate client is throttled at every level.
 LEVELS: list[Entity] = [
     {"client-id": None},
     {"client-id": "level-2"},
@@ -100,7 +100,7 @@ LEVELS: list[Entity] = [
 
 
 def play(bootstrap: str, settle: Callable[[], object] = lambda: None) -> dict[str, Any]:
-    """The answers by label, as plain values; `settle` waits until what was set holds."""
+    """Returns the answers by label, as plain values; `settle` waits until changed quotas are in force."""
     scenario = _Scenario(bootstrap, settle)
     scenario.set_and_show()
     scenario.feel_bytes()
@@ -141,7 +141,8 @@ class _Scenario:
             for label, (components, strict) in FILTERS.items():
                 request = DescribeClientQuotasRequest(
                     components=[
-                        ComponentData(entity_type=kind, match_type=how, match=name) for kind, how, name in components
+                        ComponentData(entity_type=kind, match_type=match_type, match=name)
+                        for kind, match_type, name in components
                     ],
                     strict=strict,
                 )
@@ -185,7 +186,7 @@ class _Scenario:
         for number, entity in enumerate(LEVELS, 1):
             self.alter(entity, {"producer_byte_rate": 1_000.0 * number})
             self.settle()
-            # Further levels before it do not matter any more.
+            # Less specific levels have no effect any more.
             self.answers[f"level {number}"] = self.produce(f"level-{number}", size=100_000).throttle_time_ms
         self.answers["a client without an id"] = self.produce(None).throttle_time_ms // 5_000
         for entity in LEVELS:
@@ -205,11 +206,11 @@ class _Scenario:
                     answer.topics[0].error_code,
                     answer.throttle_time_ms // 5_000,
                 ]
-        more = CreatePartitionsTopic(name="maker-first", count=13, assignments=None)
-        extended = self.call(CreatePartitionsRequest(topics=[more], timeout_ms=10_000), 3, client_id="maker")
+        extension = CreatePartitionsTopic(name="maker-first", count=13, assignments=None)
+        extended = self.call(CreatePartitionsRequest(topics=[extension], timeout_ms=10_000), 3, client_id="maker")
         self.answers["more partitions"] = [extended.results[0].error_code, extended.throttle_time_ms > 0]
-        gone = DeleteTopicsRequest(topics=[DeleteTopicState(name="maker-first")], timeout_ms=10_000)
-        deleted = self.call(gone, 6, client_id="maker")
+        deletion = DeleteTopicsRequest(topics=[DeleteTopicState(name="maker-first")], timeout_ms=10_000)
+        deleted = self.call(deletion, 6, client_id="maker")
         self.answers["delete"] = [deleted.responses[0].error_code, deleted.throttle_time_ms > 0]
 
     def produce(self, client_id: str | None, *, size: int = 60_000, acks: int = 1, version: int = 9) -> Any:
@@ -225,8 +226,8 @@ def _plain(value: Any, name: str = "") -> Any:
     if isinstance(value, Structure):
         return {slot: _plain(getattr(value, slot), slot) for slot in value.__slots__}
     if isinstance(value, list):
-        # The order of entities and their parts is of no meaning.
-        return sorted((_plain(one) for one in value), key=repr)
+        # The order of entities and their parts has no meaning.
+        return sorted((_plain(element) for element in value), key=repr)
     if name == "error_message":
         return "said" if value else value
     return value

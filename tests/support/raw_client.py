@@ -1,7 +1,7 @@
-"""A client that says exactly what a test wants said: one socket, one request, one answer.
+"""A client that sends exactly the requests of a test: a socket, a request, an answer.
 
-Real clients hide what they send and retry what they get; this one does neither. `send` and `receive` may be used apart,
-to pipeline requests or to look at a connection that is closed instead of answered.
+Real clients hide their requests and retry failed ones; this client does neither. `send` and `receive` may be called
+separately, to pipeline requests or to observe a connection that is closed instead of answered.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ConnectionClosed(Exception):
 
 
 class RawClient:
-    """Speaks to one broker over one connection, blocking."""
+    """A blocking client with a single connection to a broker."""
 
     def __init__(
         self, bootstrap: str, *, client_id: str | None = "raw", timeout_seconds: float = 30.0, source: str = ""

@@ -1,4 +1,4 @@
-"""Every record of a partition as librdkafka gives it, in a form that JSON can hold."""
+"""Every record of a partition as librdkafka returns it, in a form that JSON can represent."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["read_partition", "records_of", "watermarks"]
 
 TIMEOUT_S = 60.0
 LEADERLESS = {"NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PART", "_LEADER_NOT_AVAILABLE"}
-# What librdkafka tells between records while a broker is away or has not heard of a topic, and goes on by itself.
+# Errors that librdkafka reports between records while a broker is away or does not know a topic yet, and recovers from.
 PASSING = LEADERLESS | {"_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT", "_UNKNOWN_TOPIC", "_PARTITION_EOF"}
 
 
 def read_partition(
     bootstrap: str, topic: str, partition: int, *, isolation_level: str = "read_uncommitted"
 ) -> list[dict[str, Any]]:
-    """All records from the log's start to its end; no group is involved."""
+    """All records from the log's start to its end, without a group."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -29,7 +29,7 @@ def read_partition(
             "enable.partition.eof": True,
             "isolation.level": isolation_level,
             "check.crcs": True,
-            # The end of a log is told by an empty answer, and an empty answer waits this long.
+            # An empty answer shows the end of a log, and an empty answer waits this long.
             "fetch.wait.max.ms": 10,
         }
     )
@@ -53,19 +53,19 @@ def read_partition(
 
 
 def records_of(messages: Iterable[Message]) -> list[Message]:
-    """Those that are records. Of errors only those may be among the others that pass by themselves."""
-    found = []
+    """The messages that are records; raises an error from which librdkafka does not recover."""
+    records = []
     for message in messages:
         error = message.error()
         if error is None:
-            found.append(message)
+            records.append(message)
         elif error.name() not in PASSING:
             raise KafkaException(error)
-    return found
+    return records
 
 
 def watermarks(consumer: Consumer, place: TopicPartition) -> tuple[int, int]:
-    """First offset and end of a partition; asks again for a while, since it may have no leader yet after a start."""
+    """First offset and end of a partition; retries, because it may have no leader right after a start."""
     deadline = time.monotonic() + TIMEOUT_S
     while True:
         try:

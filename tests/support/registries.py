@@ -17,7 +17,7 @@ __all__ = ["RegistryProcess", "registry_process"]
 
 
 class RegistryProcess:
-    # For https, with the certificate of a client.
+    # Set for https with a client certificate.
     tls: ssl.SSLContext | None = None
 
     def __init__(self, bootstrap: str, *options: str) -> None:
@@ -44,13 +44,13 @@ class RegistryProcess:
         self.process.communicate()
 
     def stop(self) -> str:
-        """Stops in order; returns what was logged."""
+        """Stops the registry in order and returns its log."""
         self.process.terminate()
         _, errors = self.process.communicate(timeout=60)
         return errors
 
     def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        """Status and body. Raises OSError if the registry cannot be reached."""
+        """Sends a request; returns status and body. Raises OSError if the registry cannot be reached."""
         request = urllib.request.Request(
             self.url + path,
             method=method,
@@ -70,13 +70,13 @@ class RegistryProcess:
         return body
 
     def code(self, method: str, path: str, body: Any = None) -> tuple[int, int]:
-        """Status and error code of a request that fails."""
+        """Sends a request that must fail; returns its status and error code."""
         status, answer = self.ask(method, path, body)
         assert status >= 400, answer
         return status, answer["error_code"]
 
-    def register(self, subject: str, schema: str, **rest: Any) -> int:
-        status, body = self.ask("POST", f"/subjects/{subject}/versions", {"schema": schema, **rest})
+    def register(self, subject: str, schema: str, **fields: Any) -> int:
+        status, body = self.ask("POST", f"/subjects/{subject}/versions", {"schema": schema, **fields})
         assert status == 200, body
         return int(body["id"])
 

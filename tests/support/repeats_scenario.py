@@ -1,4 +1,4 @@
-"""Requests that name the same object several times: which answers they get, and how many.
+"""Requests that name the same object several times, and their answers.
 
 The same requests go to Apache Kafka (`tests/data/make_repeat_answers.py` keeps its answers) and to Ottla. Only names,
 error codes and positions are kept, and lists are sorted, because Kafka's order depends on its hash tables.
@@ -44,7 +44,7 @@ WAIT_SECONDS_MAX = 60.0
 ANSWER_SECONDS_MAX = 10.0
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 
-# Requests that create a coordinator, and the question that shows that it is loaded.
+# Requests that create a coordinator, and the request that shows that it is loaded.
 COORDINATED: dict[str, tuple[Message, int]] = {
     "coordinators of groups": (DescribeGroupsRequest(groups=[GROUP]), 5),
     "coordinators of transactions": (DescribeTransactionsRequest(transactional_ids=[UNKNOWN]), 0),
@@ -75,7 +75,7 @@ KEPT = frozenset(
 
 
 def play(bootstrap: str) -> dict[str, Any]:
-    """Sends all requests; the answers by label."""
+    """Sends all requests; returns the answers by label."""
     with RawClient(bootstrap) as client:
         broker_id = client.call(md.MetadataRequest(topics=[]), 9).brokers[0].node_id
     answers: dict[str, Any] = {}
@@ -129,18 +129,18 @@ def _plain(value: Any) -> Any:
         )
     if not isinstance(value, Structure):
         return value
-    kept = {}
+    plain = {}
     for slot in value.__slots__:
         field = getattr(value, slot)
         if slot == "configs":
             # The keys of a topic or broker differ between the two systems.
-            kept["has_configs"] = bool(field)
+            plain["has_configs"] = bool(field)
         elif slot in KEPT or slot.endswith("error_code") or (isinstance(field, list) and slot not in _NOT_KEPT):
-            kept[slot] = _plain(field)
-    return kept
+            plain[slot] = _plain(field)
+    return plain
 
 
-# Lists whose content is not the subject.
+# Lists whose content is irrelevant here.
 _NOT_KEPT = frozenset({"brokers", "replica_nodes", "isr_nodes", "offline_replicas", "members", "active_producers"})
 
 
@@ -164,10 +164,10 @@ def _requests(broker_id: str) -> Iterator[tuple[str, int, Message]]:
 
 
 def _administration(broker_id: str) -> Iterator[tuple[str, int, Message]]:
-    new = {"num_partitions": 2, "replication_factor": 1}
-    twice = _topics(ct.CreatableTopic, TOPIC, TOPIC, OTHER, **new)
+    sizes = {"num_partitions": 2, "replication_factor": 1}
+    twice = _topics(ct.CreatableTopic, TOPIC, TOPIC, OTHER, **sizes)
     yield "create topics", 7, ct.CreateTopicsRequest(topics=twice, timeout_ms=30_000)
-    once = _topics(ct.CreatableTopic, TOPIC, **new)
+    once = _topics(ct.CreatableTopic, TOPIC, **sizes)
     yield "create a topic", 7, ct.CreateTopicsRequest(topics=once, timeout_ms=30_000)
     named = _topics(md.MetadataRequestTopic, TOPIC, TOPIC, UNKNOWN, UNKNOWN)
     yield "metadata", 9, md.MetadataRequest(topics=named, allow_auto_topic_creation=False)
@@ -237,13 +237,13 @@ def _groups() -> Iterator[tuple[str, int, Message]]:
 
 
 def _partitions() -> Iterator[tuple[str, int, Message]]:
-    asked = [
+    topics = [
         lo.ListOffsetsTopic(
             name=TOPIC, partitions=[lo.ListOffsetsPartition(partition_index=index, timestamp=-1) for index in indexes]
         )
         for indexes in ([0, 0, 1], [0])
     ]
-    yield "list offsets", 7, lo.ListOffsetsRequest(topics=asked)
+    yield "list offsets", 7, lo.ListOffsetsRequest(topics=topics)
     epochs = [
         ole.OffsetForLeaderTopic(
             topic=TOPIC,

@@ -1,8 +1,8 @@
-"""Several brokers' data paths in one process: real logs, real replication, network and controller in the test's hand.
+"""Data paths of several brokers in a process: real logs and replication; the test controls network and controller.
 
 Requests between brokers are encoded and decoded as on the wire and arrive in the scheduler's next turn. A test may cut
-links, hold back metadata from a broker, and crash brokers: what is not written to a file is then gone. In-sync sets are
-decided by the real controller's decision function.
+links, hold back metadata from a broker, and crash brokers, which lose everything that is not in a file. In-sync sets
+are decided by the real controller's decision function.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ CONTROLLER = 0
 
 
 class ReplicaNode:
-    """One broker. `port` changes when a test wants it to come back elsewhere."""
+    """A broker. A test may change `port` to restart it at another address."""
 
     def __init__(self, cluster: ReplicaCluster, node_id: int) -> None:
         self.cluster = cluster
@@ -91,7 +91,7 @@ class ReplicaNode:
         self.logs = LogManager(world, self.config, cluster_id="test", node_id=self.node_id)
         self._wait(self.logs.open(cluster.image.configs.of_topic))
         self.replicas = ReplicaManager(node_id=self.node_id, config=self.config, world=world, logs=self.logs)
-        self.logs.on_directory_failure.append(lambda _, gone: self.replicas.on_directory_failed(gone))
+        self.logs.on_directory_failure.append(lambda _, lost: self.replicas.on_directory_failed(lost))
         self.replicas.connect(
             peers=Network(cluster, self), controller=_Controller(cluster, self), broker_epoch=lambda: self.epoch
         )
@@ -108,7 +108,7 @@ class ReplicaNode:
         self.cluster.drop_links(self)
 
     def crash(self) -> None:
-        """Nothing is written any more; what is in files stays."""
+        """Stops all writes; the content of files stays."""
         self.runs = False
         self.replicas.close()
         for partition in list(self.replicas.partitions()):
@@ -135,7 +135,7 @@ class ReplicaNode:
             self._take_metadata()
 
     def _take_metadata(self) -> None:
-        """All that has arrived, in order; what comes later may only be later."""
+        """Applies all metadata that has arrived, in order; metadata that arrives later is applied after it."""
         while self.held and self.runs and not self.holds_metadata:
             self.replicas.publish(*self.held.pop(0))
 
@@ -152,7 +152,7 @@ class ReplicaNode:
         return log
 
     def write(self, *texts: str, epoch: int, topic: str = "t") -> None:
-        """Appends a batch to one log alone, as an earlier leader would have."""
+        """Appends a batch to this broker's log only, as a former leader would have."""
         self.log(topic).append_built(bytearray(batch(*texts)), leader_epoch=epoch, now_ms=0)
 
     def values(self, topic: str = "t", index: int = 0) -> list[str]:
@@ -170,7 +170,7 @@ class ReplicaNode:
         return RequestContext(api_key, version, 1, "test", connection, self.cluster.virtual.clock.now_ms())
 
     def produce(self, *texts: str, topic: str = "t", index: int = 0, acks: int = 1, timeout_ms: int = 30_000) -> Any:
-        """The answer for the partition, or what it will be."""
+        """The answer for the partition, or its Deferred."""
         data = PartitionProduceData(index=index, records=batch(*texts))
         request = ProduceRequest(
             acks=acks, timeout_ms=timeout_ms, topic_data=[TopicProduceData(name=topic, partition_data=[data])]
@@ -188,17 +188,17 @@ class ReplicaCluster:
         self.virtual = VirtualWorld(immediate_workers=True)
         self.image = MetadataImage(cluster_id="test")
         self._offset = 0
-        # How long a message takes, or a change of the metadata to come to a node.
+        # The delay of a message, and of a metadata change to a node.
         self.delay_ms: Callable[[], int] = lambda: 0
-        # Directed pairs of nodes that cannot reach each other; what is under way is lost.
+        # Directed pairs of nodes that cannot reach each other; messages under way are lost.
         self.cut: set[tuple[int, int]] = set()
         self.requests: list[tuple[int, int, Any]] = []
         self.alter_requests: list[AlterPartitionRequest] = []
-        # Called with each answer of the controller; may change it or raise what the broker gets instead.
+        # Called with every answer of the controller; may change it, or raise the broker's error instead.
         self.on_alter_answer: Callable[[AlterPartitionResponse], AlterPartitionResponse] = lambda response: response
-        # Called with the bytes of each response between brokers.
+        # Called with the bytes of every response between brokers.
         self.on_response_bytes: Callable[[bytearray], bytearray] = lambda data: data
-        # Whether a broker may report that it has lost a replica. Otherwise the controller has no log directories.
+        # True if brokers may report lost replicas; otherwise the controller does not support log directories.
         self.accepts_lost_replicas = False
         self.under_way: list[UnderWay] = []
         self.nodes = {node_id: ReplicaNode(self, node_id) for node_id in nodes}
@@ -297,7 +297,7 @@ class ReplicaCluster:
         return partition
 
     def lose_broker(self, node_id: int) -> None:
-        """Its session has run out: it is fenced, and others lead what it led."""
+        """The broker's session has expired: it is fenced, and other brokers lead its partitions."""
         records, _ = changes_of_leaving(self._context(), node_id)
         epoch = self.image.brokers[node_id].broker_epoch
         self.commit(*records, r.BrokerRegistrationChangeRecord(broker_id=node_id, broker_epoch=epoch, fenced=FENCE))
@@ -309,7 +309,7 @@ class ReplicaCluster:
         self.commit(*records, r.BrokerRegistrationChangeRecord(broker_id=node_id, broker_epoch=epoch, fenced=UNFENCE))
 
     def note_unclean_stop(self, node_id: int) -> None:
-        """It registers after a crash: what it holds cannot be relied upon (KIP-966)."""
+        """The broker registers after a crash: its replicas cannot be relied upon (KIP-966)."""
         self.commit(*changes_of_leaving(self._context(), node_id, stopped_uncleanly=True).records)
 
     def _context(self) -> DecisionContext:
@@ -329,7 +329,7 @@ class ReplicaCluster:
         return decision.response
 
     def assign(self, node: ReplicaNode, request: AssignReplicasToDirsRequest) -> Deferred[AssignReplicasToDirsResponse]:
-        """Lost replicas leave the in-sync sets, and others lead. Directories are not kept."""
+        """Removes lost replicas from the in-sync sets and from leadership. Directories are not stored."""
         response = AssignReplicasToDirsResponse()
         for directory in request.directories:
             answer = ResponseDirectoryData(id=directory.id)
@@ -362,7 +362,7 @@ class ReplicaCluster:
             self.virtual.scheduler.call_soon(callback, *arguments)
 
     def cut_off(self, node_id: int) -> None:
-        """Nothing reaches this node, and nothing comes from it; metadata is held back by itself."""
+        """Cuts all links from and to this node; its metadata has to be held back separately."""
         for other in (*self.nodes, CONTROLLER):
             self.cut |= {(node_id, other), (other, node_id)}
         self.drop_links(self.nodes[node_id])
@@ -386,7 +386,7 @@ class _Controller:
 
     def ask(self, request: Request[Any]) -> Deferred[Any]:
         if not isinstance(request, AlterPartitionRequest):
-            # Each node has one directory, so directories are not reported.
+            # Every node has a single directory, so directories are not reported.
             if isinstance(request, AssignReplicasToDirsRequest) and self._cluster.accepts_lost_replicas:
                 return self._cluster.assign(self._source, request)
             return Deferred.failed(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
@@ -420,5 +420,5 @@ def _of_partition(response: ProduceResponse) -> PartitionProduceResponse:
 
 
 def listed(request: FetchRequest) -> dict[int, int]:
-    """Which partitions a fetch lists, with their offsets."""
+    """The partitions of a fetch request with their offsets."""
     return {wanted.partition: wanted.fetch_offset for topic in request.topics for wanted in topic.partitions}

@@ -49,7 +49,7 @@ class UnderWay:
 
 
 class Network:
-    """The Peers port of one node."""
+    """The Peers port of a node."""
 
     def __init__(self, cluster: ReplicaCluster, source: ReplicaNode) -> None:
         self._cluster = cluster

@@ -1,4 +1,4 @@
-"""A node with a SASL listener, users, topics and ACLs, for tests of logins with clients that others wrote."""
+"""A node with a SASL listener, users, topics and ACLs, for tests of logins with third-party clients."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 
 
 class SaslNode:
-    """Settings are added to those of the node, and replace them."""
+    """A running node; `settings` extend and override its own settings."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class SaslNode:
                 "listener.name.clients.plain.sasl.jaas.config": (
                     f'{PLAIN} required username="x" password="y" user_alice="{PASSWORD}" user_bob="bob-secret";'
                 ),
-                # Apache Kafka wants a login module for every mechanism.
+                # Apache Kafka requires a login module for every mechanism.
                 "listener.name.clients.scram-sha-256.sasl.jaas.config": f"{SCRAM} required;",
                 "listener.name.clients.scram-sha-512.sasl.jaas.config": f"{SCRAM} required;",
                 **(settings or {}),
@@ -55,7 +55,7 @@ class SaslNode:
         self.advertise("127.0.0.1")
 
     def advertise(self, host: str) -> None:
-        """The name by which clients know the SASL listener."""
+        """Sets the advertised host of the SASL listener."""
         inside = f"PLAINTEXT://127.0.0.1:{self.node._ports[0]},CONTROLLER://{self.node.controller}"
         outside = f"CLIENTS://{host}:{self.port}"
         self.node.settings["listeners"] = f"{inside},CLIENTS://127.0.0.1:{self.port}"
@@ -110,12 +110,12 @@ def _salted(mechanism: str) -> bytes:
     return hashlib.pbkdf2_hmac("sha256" if "256" in mechanism else "sha512", PASSWORD.encode(), b"salt", 4096)
 
 
-def librdkafka(node: SaslNode, mechanism: str, password: str = PASSWORD, **more: Any) -> dict[str, Any]:
+def librdkafka(node: SaslNode, mechanism: str, password: str = PASSWORD, **overrides: Any) -> dict[str, Any]:
     return {
         "bootstrap.servers": node.address,
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": mechanism,
         "sasl.username": "alice",
         "sasl.password": password,
-        **more,
+        **overrides,
     }

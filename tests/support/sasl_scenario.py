@@ -1,7 +1,7 @@
 """Logins in every order and with every kind of bad token, another login on a live connection, and delegation tokens.
 
-The same is said to Apache Kafka (`tests/data/make_sasl_answers.py` keeps its answers) and to Ottla. Sentences become
-"said", secrets and times that differ from run to run become what is known of them.
+The same requests go to Apache Kafka (`tests/data/make_sasl_answers.py` keeps its answers) and to Ottla. Messages
+become "said"; secrets and times that differ from run to run are replaced by their known properties.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SETTINGS = {
     "delegation.token.secret.key": "a-secret-of-all-nodes",
     "delegation.token.max.lifetime.ms": "3600000",
     "delegation.token.expiry.time.ms": "600000",
-    # SCRAM-SHA-512 alone has sessions.
+    # Only SCRAM-SHA-512 has sessions.
     "listener.name.clients.scram-sha-512.connections.max.reauth.ms": "60000",
 }
 ALICE = f"\0alice\0{PASSWORD}".encode()
@@ -52,17 +52,17 @@ def play(node: SaslNode) -> dict[str, Any]:
 
 
 def _played(node: SaslNode, dialogue: Dialogue) -> list[Any]:
-    """What was answered, step by step; the last word is that the connection was closed, or is open."""
-    said: list[Any] = []
+    """The answers step by step; the last element is "closed" or "open", the state of the connection."""
+    steps: list[Any] = []
     with RawClient(node.address) as client:
         try:
-            said.extend(dialogue(client))
+            steps.extend(dialogue(client))
             client.send(ApiVersionsRequest(), 0)
             client.receive()
-            said.append("open")
+            steps.append("open")
         except CLOSED:
-            said.append("closed")
-    return said
+            steps.append("closed")
+    return steps
 
 
 def _handshake(client: RawClient, mechanism: str, version: int = 1) -> Any:
@@ -101,16 +101,16 @@ def _plain(token: bytes) -> Dialogue:
     return dialogue
 
 
-def _scram(mechanism: str = "SCRAM-SHA-256", *, change: Callable[[bytes], bytes] = bytes, **more: Any) -> Dialogue:
-    """A login with SCRAM whose last message is changed on its way."""
+def _scram(mechanism: str = "SCRAM-SHA-256", *, change: Callable[[bytes], bytes] = bytes, **options: Any) -> Dialogue:
+    """A login with SCRAM; `change` modifies its last message."""
 
     def dialogue(client: RawClient) -> Iterator[Any]:
-        user, password = more.get("user", "alice"), more.get("password", PASSWORD)
-        exchange = ScramClient(mechanism, user, password, extensions=more.get("extensions"))
+        user, password = options.get("user", "alice"), options.get("password", PASSWORD)
+        exchange = ScramClient(mechanism, user, password, extensions=options.get("extensions"))
         yield _handshake(client, mechanism)
-        first = client.call(SaslAuthenticateRequest(auth_bytes=more.get("first") or exchange.begin()), 2)
+        first = client.call(SaslAuthenticateRequest(auth_bytes=options.get("first") or exchange.begin()), 2)
         yield _told(first)
-        if not first.error_code and "first" not in more:
+        if not first.error_code and "first" not in options:
             final = exchange.evaluate(bytes(first.auth_bytes))
             assert final is not None
             yield _token(client, change(final))
@@ -128,7 +128,7 @@ def _steps(*steps: Callable[[RawClient], Any]) -> Dialogue:
 
 
 def _twice(again: Dialogue) -> Dialogue:
-    """A login whose session has an end, and another one on the same connection."""
+    """A login with a limited session, and a second login on the same connection."""
 
     def dialogue(client: RawClient) -> Iterator[Any]:
         yield from _scram("SCRAM-SHA-512")(client)
@@ -235,7 +235,7 @@ DIALOGUES: dict[str, Dialogue] = {
 
 
 class Tokens:
-    """Asks about tokens as a user, and hides what differs from run to run."""
+    """Sends token requests as a user, and hides values that differ from run to run."""
 
     def __init__(self, node: SaslNode, login: bytes = b"", scram: tuple[str, str] | None = None) -> None:
         self.client = RawClient(node.address if login or scram else node.node.bootstrap)
@@ -243,8 +243,8 @@ class Tokens:
             _handshake(self.client, "PLAIN")
             assert _token(self.client, login)["error_code"] == ErrorCode.NONE
         if scram is not None:
-            said = list(_scram(user=scram[0], password=scram[1], extensions={"tokenauth": "true"})(self.client))
-            assert said[-1] == ErrorCode.NONE, said
+            steps = list(_scram(user=scram[0], password=scram[1], extensions={"tokenauth": "true"})(self.client))
+            assert steps[-1] == ErrorCode.NONE, steps
 
     def create(self, version: int = 3, **fields: Any) -> tuple[Any, Any]:
         return self._ask(CreateDelegationTokenRequest(**fields), version)
@@ -272,7 +272,7 @@ def _hidden(value: Any, name: str = "") -> Any:
                 shown["lifetime_ms"] = getattr(value, last) - getattr(value, first)
         return shown
     if isinstance(value, list):
-        return sorted((_hidden(each) for each in value), key=repr)
+        return sorted((_hidden(element) for element in value), key=repr)
     if "timestamp" in name:
         return value if value <= 0 else "a time"
     if name in ("hmac", "token_id"):
@@ -285,7 +285,7 @@ def _play_tokens(node: SaslNode) -> dict[str, Any]:
     renewer = CreatableRenewers(principal_type="User", principal_name="bob")
     group = CreatableRenewers(principal_type="Group", principal_name="bob")
     answers: dict[str, Any] = {}
-    made, answers["create"] = alice.create(renewers=[renewer], max_lifetime_ms=-1)
+    token, answers["create"] = alice.create(renewers=[renewer], max_lifetime_ms=-1)
     short, answers["create with a lifetime"] = alice.create(max_lifetime_ms=5_000)
     _, answers["create with a lifetime that is too long"] = alice.create(max_lifetime_ms=10**12)
     _, answers["create with a lifetime of 0"] = alice.create(max_lifetime_ms=0)
@@ -294,12 +294,12 @@ def _play_tokens(node: SaslNode) -> dict[str, Any]:
     _, answers["create for oneself by name"] = alice.create(owner_principal_type="User", owner_principal_name="alice")
     _, answers["create with a group as renewer"] = alice.create(renewers=[group])
     _, answers["create without a login"] = nobody.create()
-    # The nodes of a cluster have to agree about it, of whatever kind they are.
-    answers["the HMAC is made of the id and the secret"] = bytes(made.hmac) == token_hmac(
-        SETTINGS["delegation.token.secret.key"], made.token_id
+    # All nodes of a cluster have to compute the same HMAC, Ottla and Apache Kafka alike.
+    answers["the HMAC is made of the id and the secret"] = bytes(token.hmac) == token_hmac(
+        SETTINGS["delegation.token.secret.key"], token.token_id
     )
     until(lambda: len(alice.describe("*")["tokens"]) == 6)
-    hmac, other = bytes(made.hmac), bytes(short.hmac)
+    hmac, other = bytes(token.hmac), bytes(short.hmac)
     answers["renew"] = alice.renew(hmac)
     answers["renew for a while"] = alice.renew(hmac, 10_000)
     answers["renew as the renewer"] = bob.renew(hmac)
@@ -312,14 +312,14 @@ def _play_tokens(node: SaslNode) -> dict[str, Any]:
     answers["describe as the renewer"] = bob.describe("*")
     answers["describe a stranger's"] = bob.describe("alice", version=2)
     answers["describe without a login"] = nobody.describe("*")
-    seen = len(bob.describe("alice")["tokens"])
+    token_count = len(bob.describe("alice")["tokens"])
     _allow_tokens(node, "User:bob", "User:alice")
-    until(lambda: len(bob.describe("alice")["tokens"]) > seen)
+    until(lambda: len(bob.describe("alice")["tokens"]) > token_count)
     answers["describe with a rule for the owner"] = bob.describe("alice")
     _, answers["create with a rule for the owner"] = bob.create(
         owner_principal_type="User", owner_principal_name="alice"
     )
-    bearer = Tokens(node, scram=(made.token_id, base64.b64encode(hmac).decode()))
+    bearer = Tokens(node, scram=(token.token_id, base64.b64encode(hmac).decode()))
     _, answers["create with a token"] = bearer.create()
     answers["renew with a token"] = bearer.renew(hmac)
     answers["describe with a token"] = bearer.describe("*")
@@ -331,8 +331,8 @@ def _play_tokens(node: SaslNode) -> dict[str, Any]:
     until(lambda: alice.expire(hmac)["error_code"] != 0)
     answers["expire again"] = alice.expire(hmac)
     answers.update(_play_last_tokens(node, alice, bob))
-    for each in (alice, bob, nobody, bearer):
-        each.client.close()
+    for user in (alice, bob, nobody, bearer):
+        user.client.close()
     return {f"token: {label}": answer for label, answer in answers.items()}
 
 
@@ -342,18 +342,18 @@ def _play_last_tokens(node: SaslNode, alice: Tokens, bob: Tokens) -> dict[str, A
     group_owner = {"owner_principal_type": "Group", "owner_principal_name": "g"}
     until(lambda: bob.create(**group_owner)[0].error_code != ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED)
     _, answers["create for a group"] = bob.create(**group_owner)
-    old, _ = alice.create(max_lifetime_ms=300)
-    secret = base64.b64encode(bytes(old.hmac)).decode()
+    expiring, _ = alice.create(max_lifetime_ms=300)
+    secret = base64.b64encode(bytes(expiring.hmac)).decode()
     time.sleep(0.5)
-    late = _scram(user=old.token_id, password=secret, extensions={"tokenauth": "true"})
+    late = _scram(user=expiring.token_id, password=secret, extensions={"tokenauth": "true"})
     answers["a login with an expired token"] = [
-        said["error_code"] if isinstance(said, dict) else said for said in _played(node, late)
+        step["error_code"] if isinstance(step, dict) else step for step in _played(node, late)
     ]
     return answers
 
 
 def until(condition: Callable[[], bool]) -> None:
-    """Apache Kafka applies rules and removals a little later."""
+    """Waits for the condition, because Apache Kafka applies ACLs and removals a little later."""
     deadline = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < deadline

@@ -1,7 +1,7 @@
-"""Which worker of `make test` runs which tests, and in which order.
+"""The distribution of tests over the workers of `make test`, and their order.
 
-The tests of a file run in one worker, and so do all tests of the Spark session: a session has many threads and
-processes, and memory for one of them. What takes long begins first, so that no worker is busy alone at the end.
+The tests of a file run in the same worker, and so do all tests of the Spark session: a session has many threads and
+processes, and there is memory for only one. Long tests begin first, so that no worker is busy alone at the end.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["Schedule", "longest_first"]
 
 ROOT = Path(__file__).resolve().parents[2]
 SPARK = "spark"
-# Directories of tests by the time that one of their files takes.
+# Directories of tests, ordered by the duration of a file.
 LONGEST_FIRST = [
     "kafka", "crash", "java", "streams", "docs", "mirror", "sim", "connect", "lake", "integration", "console",
 ]  # fmt: skip

@@ -1,7 +1,7 @@
-"""SCRAM credentials, set, removed and described one request after the other: answers, and the records that are kept.
+"""A scenario that sets, removes and describes SCRAM credentials one by one: the answers, and the metadata records.
 
-The same is said to Apache Kafka (`tests/data/make_scram_answers.py` keeps its answers) and to Ottla. Sentences become
-"said", and answers for several users, which have no order, are sorted.
+The same requests go to Apache Kafka (`tests/data/make_scram_answers.py` keeps its answers) and to Ottla. Messages
+become "said", and answers for several users, which have no order, are sorted.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Said = tuple[str, Message]
 
 
 def play(bootstrap: str, controller: str, metadata_log: Path) -> dict[str, Any]:
-    """Says everything; the answers by label, and at last the records about it in the metadata log."""
+    """Sends all requests; returns the answers by label, and then the records of credentials in the metadata log."""
     answers: dict[str, Any] = {}
     for label, request in _requests():
         answers[label] = _answer(bootstrap, request)
@@ -55,7 +55,7 @@ def _plain(value: Any, name: str) -> Any:
         return bytes(value).hex()
     if not isinstance(value, list):
         return "said" if name == "error_message" and value else value
-    return sorted((_plain(each, name) for each in value), key=repr)
+    return sorted((_plain(element, name) for element in value), key=repr)
 
 
 def _records(metadata_log: Path) -> Iterator[tuple[str, Any]]:
@@ -64,8 +64,8 @@ def _records(metadata_log: Path) -> Iterator[tuple[str, Any]]:
     for batch in iterate_batches(metadata_log.read_bytes()):
         if batch.header.is_control:
             continue
-        for each in iterate_records(batch):
-            record = decode_record(memoryview(each.value or b""))
+        for log_record in iterate_records(batch):
+            record = decode_record(memoryview(log_record.value or b""))
             if isinstance(record, kinds):
                 yield f"record {number}", [type(record).__name__, _plain(record, "")]
                 number += 1

@@ -13,7 +13,7 @@ __all__ = ["Certificates", "SecuredNode"]
 
 
 class Certificates:
-    """The files of an authority, a node and a client, as clients of every kind want them."""
+    """The certificate files of an authority, a node and a client, in the formats of all kinds of clients."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -25,7 +25,7 @@ class Certificates:
         self.trusted.write_text(self.authority.certificate)
 
     def write(self, name: str, pair: KeyPair) -> Path:
-        """A key store in PEM; the key and the certificates are beside it."""
+        """Writes a key store in PEM, and the key and the certificates as separate files."""
         (self.directory / f"{name}.key").write_text(pair.key)
         (self.directory / f"{name}.crt").write_text(pair.certificates)
         path = self.directory / f"{name}.pem"
@@ -49,15 +49,15 @@ class Certificates:
         }
 
     def client_properties(self, *, with_key: bool = True) -> dict[str, str]:
-        """As Java's clients and our own read them."""
-        given = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.trusted)}
+        """The properties for Java's clients and for our own."""
+        properties = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self.trusted)}
         if with_key:
-            given |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self.client)}
-        return given
+            properties |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(self.client)}
+        return properties
 
 
 class SecuredNode:
-    """A node with the listeners of `protocols`, by name; PLAINTEXT and the controller's are there besides."""
+    """A node with the listeners of `protocols`, by name, and the listeners PLAINTEXT and CONTROLLER."""
 
     def __init__(
         self,
@@ -72,8 +72,8 @@ class SecuredNode:
         inside = f"PLAINTEXT://127.0.0.1:{self.node._ports[0]},CONTROLLER://{self.node.controller}"
         outside = [f"{name}://127.0.0.1:{port}" for name, port in self.ports.items()]
         self.node.settings["listeners"] = ",".join([inside, *outside])
-        shown = [f"{name}://localhost:{port}" for name, port in self.ports.items()]
-        self.node.settings["advertised.listeners"] = ",".join([inside.split(",")[0], *shown])
+        advertised = [f"{name}://localhost:{port}" for name, port in self.ports.items()]
+        self.node.settings["advertised.listeners"] = ",".join([inside.split(",")[0], *advertised])
         mapped = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **protocols}
         self.node.settings["listener.security.protocol.map"] = ",".join(f"{k}:{v}" for k, v in mapped.items())
         self.node.settings.setdefault("inter.broker.listener.name", "PLAINTEXT")

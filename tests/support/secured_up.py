@@ -14,7 +14,7 @@ STOP_SECONDS_MAX = 90.0
 
 
 class SecuredUp:
-    """A context manager: ready when it is entered, stopped in order when it is left."""
+    """A context manager: the cluster is ready on entry, and is stopped in order on exit."""
 
     def __init__(self, data: Path, *, nodes: int = 1, more: tuple[str, ...] = ()) -> None:
         self.data = data
@@ -49,5 +49,5 @@ class SecuredUp:
         return self.data / name
 
     def librdkafka(self) -> dict[str, str]:
-        """The settings of librdkafka, read as the printed example reads them."""
+        """The settings of librdkafka, read in the same way as in the printed example."""
         return dict(line.split("=", 1) for line in self.file("librdkafka.properties").read_text().splitlines())

@@ -1,4 +1,4 @@
-"""What model tests of shortcuts share: a dispatcher without shortcuts, access rules and quotas that change, and a clock
+"""Shared by model tests of shortcuts: a dispatcher without shortcuts, access rules and quotas that change, and a clock
 that moves while a request is handled.
 """
 
@@ -22,14 +22,14 @@ __all__ = ["ChangingQuotas", "RuleAuthorizer", "UsualDispatcher", "WorkingClock"
 
 
 class UsualDispatcher(Dispatcher):
-    """Takes no shortcut."""
+    """A dispatcher that takes no shortcut."""
 
     def _load(self, api_key: int, handler: HandlerSpec) -> Api:
         return super()._load(api_key, handler).replaced(shortcut=None)
 
 
 class RuleAuthorizer(AllowAll):
-    """Denies what is in `denied`, and counts the questions."""
+    """Denies the resources in `denied`, and counts the authorizations."""
 
     def __init__(self) -> None:
         self.decisions_version = 0
@@ -37,7 +37,7 @@ class RuleAuthorizer(AllowAll):
         self.asked = 0
 
     def deny(self, *resources: tuple[ResourceType, str]) -> None:
-        """Denies these resources and no others."""
+        """Denies exactly these resources."""
         self.denied = frozenset(resources)
         self.decisions_version += 1
 
@@ -49,7 +49,7 @@ class RuleAuthorizer(AllowAll):
 
 
 class WorkingClock:
-    """The clock of a world, ahead of it by the time that requests have taken so far."""
+    """A world's clock plus the time that requests have taken so far."""
 
     def __init__(self, clock: Any) -> None:
         self.now_ms = clock.now_ms
@@ -59,7 +59,7 @@ class WorkingClock:
         self._work_seconds = 0.0
 
     def begin(self, work_seconds: float) -> None:
-        """The next request takes so long: the first look at the clock is before the work, all others are behind it."""
+        """Sets the duration of the next request: its first clock reading is before the work, later ones after it."""
         self._work_seconds = work_seconds
         self._is_first = True
 
@@ -79,7 +79,7 @@ class ChangingQuotas(Quotas):
         self._image = MetadataImage(cluster_id="test")
 
     def set(self, values: Mapping[str, float | None]) -> None:
-        """None removes a quota."""
+        """Sets the quotas; None removes a quota."""
         delta = MetadataDelta(self._image)
         for key, value in values.items():
             record = ClientQuotaRecord(entity=[EntityData(entity_type="user", entity_name=None)], key=key)

@@ -1,13 +1,13 @@
 """A sink whose processes die at given steps: `format("ottla-crashing")`.
 
-Options `crash.directory` and `crash.markers` beside those of the sink. A file in the directory, named after a step, is
-a death in waiting: the first to pass that step takes the file away and dies.
+It has the options `crash.directory` and `crash.markers` besides those of the sink. A file in the directory, named after
+a step, requests a crash: the first process to reach that step removes the file and dies.
 
     begun, written, marked, committed     the worker that runs a task, by SIGKILL (see `ottla.spark.sink.task`)
     commit                                the driver's commit of the batch fails, which ends the query
     driver-<step>                         the driver, whose process id is in the file `pid`, by SIGKILL
 
-With `crash.markers=false` no marker is ever believed: what the sink would be without them.
+With `crash.markers=false` markers are ignored, which shows the sink's behaviour without them.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ class CrashingDataSource(OttlaDataSource):
         return "ottla-crashing"
 
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:
-        made = stream_writer(self.ours(), schema, overwrite)
-        return CrashingStreamWriter(made.options, **self.crashes())
+        writer = stream_writer(self.ours(), schema, overwrite)
+        return CrashingStreamWriter(writer.options, **self.crashes())
 
     def writer(self, schema: Any, overwrite: bool) -> Any:
-        made = batch_writer(self.ours(), schema, overwrite)
-        return CrashingBatchWriter(made.options, **self.crashes())
+        writer = batch_writer(self.ours(), schema, overwrite)
+        return CrashingBatchWriter(writer.options, **self.crashes())
 
     def ours(self) -> dict[str, str]:
         return {key: value for key, value in dict(self.options).items() if not key.lower().startswith("crash.")}
 
     def crashes(self) -> Any:
-        given: Mapping[str, str] = self.options
-        return {"directory": given["crash.directory"], "markers": given.get("crash.markers") != "false"}
+        options: Mapping[str, str] = self.options
+        return {"directory": options["crash.directory"], "markers": options.get("crash.markers") != "false"}
 
 
 class _Crashing:
@@ -79,8 +79,8 @@ class _Crashing:
         if self.take("commit"):
             raise RuntimeError("the driver dies before the batch is noted")
 
-    def life(self, found: TaskIdentity) -> TaskIdentity:
-        return found if self.markers else replace(found, query_id=str(uuid.uuid4()))
+    def life(self, identity: TaskIdentity) -> TaskIdentity:
+        return identity if self.markers else replace(identity, query_id=str(uuid.uuid4()))
 
 
 class CrashingStreamWriter(_Crashing, StreamWriter):
@@ -93,5 +93,5 @@ class CrashingBatchWriter(_Crashing, BatchWriter):
         return self.life(super().identity(context))
 
 
-# Workers have no `tests` on their path: what is here travels to them as code.
+# Workers have no `tests` on their path, so this module is pickled by value.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])

@@ -1,4 +1,4 @@
-"""How Spark's Java runs where it lives for minutes: without the better compiler, which takes half of the start."""
+"""JVM options for Spark processes that live for minutes: no optimising compiler, which takes half of the start."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["SESSION_SETTINGS", "SHORT_LIVED"]
 
 SHORT_LIVED = {"spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1"}
 
-# The session of the tests outlives clusters: producers of Spark's own connector would look for them for minutes.
+# The session outlives the clusters of tests: cached producers of Spark's own connector would seek them for minutes.
 SESSION_SETTINGS = {
     **SHORT_LIVED,
     "spark.kafka.producer.cache.timeout": "5s",

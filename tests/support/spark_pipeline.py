@@ -1,10 +1,10 @@
-"""A pipeline in a process of its own, to be killed: topic to topic on Spark, exactly once.
+"""A pipeline in a separate process for crash tests: topic to topic on Spark, exactly once.
 
     python -m tests.support.spark_pipeline '{"bootstrap": ..., "source": ..., "target": ..., "checkpoint": ..., ...}'
 
 runs until it is killed. Kinds of query: `copy` (no state), `distinct` (`dropDuplicates`), `counts` (running counts by
 `groupBy`, through `each_batch`), `processor` (the same counts by a `StatefulProcessor`, whose state is in RocksDB).
-`Pipeline` starts it, again and again, and knows whom there is to kill.
+`Pipeline` starts the process repeatedly, and kills its driver or workers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 
 
 class Pipeline:
-    """A driver and what it starts; a context manager that leaves no process behind."""
+    """A driver and its child processes; a context manager that leaves no process behind."""
 
     def __init__(
         self,
@@ -42,13 +42,13 @@ class Pipeline:
         command: Sequence[str] = (),
         **settings: str,
     ) -> None:
-        """`command` runs in the place of the program with its settings."""
+        """`command` replaces the program with its settings."""
         self.directory = directory
         self.settings = {"checkpoint": str(directory / "checkpoint"), "master": "local[2,4]", **settings}
         self._command = list(command) or [sys.executable, "-m", program, json.dumps(self.settings)]
         self.starts = 0
         self._process: subprocess.Popen[bytes] | None = None
-        # Every session of processes that was started: what lives on in one is ended at the end.
+        # The process sessions of all starts: processes that survive in them are ended at exit.
         self._sessions: list[int] = []
 
     def __enter__(self) -> Pipeline:
@@ -79,15 +79,18 @@ class Pipeline:
         log.close()
 
     def kill_driver(self) -> None:
-        """Python and the JVM, as a machine that goes away takes both; workers are left to themselves."""
+        """Kills Python and the JVM, as the loss of a machine does; workers are not killed."""
         assert self._process is not None
-        victims = [self._process.pid, *[one.pid for one in self._found("java") if one.ppid() == self._process.pid]]
+        victims = [
+            self._process.pid,
+            *[process.pid for process in self._descendants("java") if process.ppid() == self._process.pid],
+        ]
         for pid in victims:
             os.kill(pid, signal.SIGKILL)
         self._process.wait()
 
     def wait_for_end(self, seconds: float) -> bool:
-        """Until the driver has ended by itself, or because its JVM was killed."""
+        """Waits until the driver has ended, for example because its JVM was killed."""
         assert self._process is not None
         try:
             self._process.wait(seconds)
@@ -96,52 +99,52 @@ class Pipeline:
         return True
 
     def kill_worker(self, chance: random.Random, *, executor: bool = False, is_connected: bool = False) -> bool:
-        """A Python worker, or the JVM of an executor; False where there is nobody.
+        """Kills a Python worker, or the JVM of an executor; returns False if there is none.
 
         `is_connected`: not a process from which workers are forked, but one with a connection to a broker.
         """
         assert self._process is not None
         if executor:
-            found = [one for one in self._found("java") if one.ppid() != self._process.pid]
+            candidates = [process for process in self._descendants("java") if process.ppid() != self._process.pid]
         else:
-            found = [one for one in self._found("python") if one.pid != self._process.pid]
+            candidates = [process for process in self._descendants("python") if process.pid != self._process.pid]
             if is_connected:
-                found = [one for one in found if _is_connected(one)]
-        if not found:
+                candidates = [process for process in candidates if _is_connected(process)]
+        if not candidates:
             return False
         try:
-            chance.choice(found).kill()
+            chance.choice(candidates).kill()
         except psutil.NoSuchProcess:
             return False
         return True
 
     def batches(self) -> int:
-        """How many batches the driver has noted as done; old notes are taken away, so the newest counts."""
+        """The number of committed batches; Spark removes old commit files, so the newest file has the number."""
         names = [path.name for path in Path(self.settings["checkpoint"], "commits").glob("*")]
         return max((int(name) + 1 for name in names if name.isdecimal()), default=0)
 
     def said(self) -> str:
-        """The end of what the last driver wrote."""
+        """The end of the last driver's output."""
         return (self.directory / f"driver-{self.starts}.log").read_text(errors="replace")[-2000:]
 
-    def _found(self, name: str) -> list[psutil.Process]:
+    def _descendants(self, name: str) -> list[psutil.Process]:
         assert self._process is not None
-        found = []
+        processes = []
         try:
             for process in psutil.Process(self._process.pid).children(recursive=True):
                 try:
                     if name in process.name():
-                        found.append(process)
+                        processes.append(process)
                 except psutil.Error:
                     continue
         except psutil.NoSuchProcess:
             return []
-        return found
+        return processes
 
 
 def _is_connected(process: psutil.Process) -> bool:
     try:
-        return any(one.status == psutil.CONN_ESTABLISHED for one in process.net_connections("tcp"))
+        return any(connection.status == psutil.CONN_ESTABLISHED for connection in process.net_connections("tcp"))
     except psutil.Error:
         return False
 
@@ -170,7 +173,7 @@ def frame_of(spark: SparkSession, settings: dict[str, str]) -> DataFrame:
 
 
 def processed(spark: SparkSession, groups: GroupedData) -> DataFrame:
-    """Counts by code of one's own, which says each new count as a row of its own."""
+    """Running counts by a custom processor, which emits every new count as a separate row."""
     from pyspark.sql import Row
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 

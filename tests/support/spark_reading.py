@@ -20,22 +20,22 @@ def batch_reader(topics: Topics, **options: str) -> OttlaBatchReader:
 
 
 def stream_reader(topics: Topics, **options: str) -> OttlaStreamReader:
-    given = {"kafka.bootstrap.servers": topics.bootstrap, "startingOffsets": "earliest", **options}
-    return OttlaStreamReader(source_options(given, streaming=True))
+    settings = {"kafka.bootstrap.servers": topics.bootstrap, "startingOffsets": "earliest", **options}
+    return OttlaStreamReader(source_options(settings, streaming=True))
 
 
 def rows(reader: OttlaBatchReader | OttlaStreamReader, partitions: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
+    read_rows: list[dict[str, Any]] = []
     for partition in partitions:
         for batch in reader.read(partition):
             assert isinstance(batch, pa.RecordBatch)
             batch.validate(full=True)
-            found += batch.to_pylist()
-    return found
+            read_rows += batch.to_pylist()
+    return read_rows
 
 
-def values(found: list[dict[str, Any]]) -> list[bytes]:
-    return [row["value"] for row in found]
+def values(read_rows: list[dict[str, Any]]) -> list[bytes]:
+    return [row["value"] for row in read_rows]
 
 
 def everything(reader: OttlaBatchReader) -> list[bytes]:
@@ -43,7 +43,7 @@ def everything(reader: OttlaBatchReader) -> list[bytes]:
 
 
 class Stream:
-    """What Spark does with a reader: batch by batch, each from where the last one ended."""
+    """Calls a reader as Spark does: batch by batch, every batch from the end of the previous batch."""
 
     def __init__(self, topics: Topics, **options: str) -> None:
         self._topics = topics
@@ -56,13 +56,13 @@ class Stream:
         self.reader = stream_reader(self._topics, **{**self._options, **options})
 
     def batch(self) -> list[bytes] | None:
-        """The values of the next batch; None where there is none."""
-        # Spark writes offsets as text, and compares them so.
+        """The values of the next batch, or None if there is no new data."""
+        # Spark writes offsets as text, and compares the texts.
         start = json.loads(json.dumps(self.offset))
         end = self.reader.latestOffset(start, self.reader.getDefaultReadLimit())
         if json.dumps(end) == json.dumps(self.offset):
             return None
-        found = values(rows(self.reader, self.reader.partitions(start, end)))
+        batch_values = values(rows(self.reader, self.reader.partitions(start, end)))
         self.reader.commit(end)
         self.offset = end
-        return found
+        return batch_values

@@ -1,4 +1,4 @@
-"""Topics for tests of Spark: made, filled and read with our own clients."""
+"""Topics for tests of Spark: created, filled and read with our own clients."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ _numbers = itertools.count(1)
 
 
 class Topics:
-    """What a test does to the cluster besides what Spark does."""
+    """A test's own operations on the cluster, beside those of Spark."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
         self.settings = ClientSettings(bootstrap_servers=parse_bootstrap(bootstrap))
         self.admin = BlockingAdmin(self.settings)
-        # A cluster that was there before may have topics of an earlier run.
+        # A cluster that existed before may have topics of an earlier run.
         self._run = f"{time.time_ns() // 1_000_000 % 10**9}"
 
     def close(self) -> None:
         self.admin.close()
 
     def name(self, prefix: str = "spark") -> str:
-        """One that no other test has."""
+        """A topic name that no other test uses."""
         return f"{prefix}-{self._run}-{next(_numbers)}"
 
     def create(self, name: str | None = None, *, partitions: int = 1, **configs: str) -> str:
         name = name or self.name()
         settings = {key.replace("_", "."): value for key, value in configs.items()}
-        new = NewTopic(name=name, partitions=partitions, configs=settings)
-        self._check(self.admin.call(lambda admin: admin.topics.create([new])))
+        new_topic = NewTopic(name=name, partitions=partitions, configs=settings)
+        self._check(self.admin.call(lambda admin: admin.topics.create([new_topic])))
         return name
 
     def delete(self, name: str) -> None:
@@ -62,8 +62,8 @@ class Topics:
     def send(
         self, name: str, contents: Iterable[Content | bytes], *, partition: int = 0, timestamp_ms: int | None = None
     ) -> None:
-        """Each content is (key, value, headers), or a value alone."""
-        # A producer of its own: what it knows of the topic is how the topic is now.
+        """Sends records; a content is (key, value, headers) or only a value."""
+        # A new producer, because it has current metadata of the topic.
         with BlockingProducer(self.settings) as producer:
             futures = []
             for number, content in enumerate(contents):
@@ -72,7 +72,7 @@ class Topics:
                     producer.send(name, value, key, headers=headers, partition=partition, timestamp_ms=timestamp_ms)
                 )
                 if number == 0:
-                    # Sends that wait for the topic to be known are in no order; this one is known when it is back.
+                    # Sends that wait for metadata have no order; after the first answer the producer has the metadata.
                     futures[0].result(90)
             for future in futures:
                 future.result(90)
@@ -94,18 +94,18 @@ class Topics:
         self._await_end(transactional_id)
 
     def read(self, name: str) -> list[ConsumedRecord]:
-        """What readers of committed records see now, partition by partition."""
+        """The committed records, partition by partition."""
         with BlockingConsumer(self.settings, ConsumerSettings(read_committed=True)) as consumer:
             count = len(self.admin.call(lambda admin: admin.connections.fresh_topic(name)).partitions)
             wanted = [TopicPartition(name, number) for number in range(count)]
             consumer.assign(wanted)
-            for one, offset in consumer.beginning_offsets(wanted).items():
-                consumer.seek(one, offset)
+            for partition, offset in consumer.beginning_offsets(wanted).items():
+                consumer.seek(partition, offset)
             ends = consumer.end_offsets(wanted)
-            found: list[ConsumedRecord] = []
-            while any(consumer.position(one) < ends[one] for one in wanted):
-                found += consumer.poll(200)
-        return sorted(found, key=lambda record: (record.partition, record.offset))
+            records: list[ConsumedRecord] = []
+            while any(consumer.position(partition) < ends[partition] for partition in wanted):
+                records += consumer.poll(200)
+        return sorted(records, key=lambda record: (record.partition, record.offset))
 
     @contextlib.contextmanager
     def open_transaction(self, name: str, values: Iterable[bytes]) -> Iterator[None]:
@@ -121,7 +121,7 @@ class Topics:
         self._await_end(transactional_id)
 
     def _await_end(self, transactional_id: str) -> None:
-        """A transaction that is decided is open in its partitions until their markers have come."""
+        """Waits for the markers: a decided transaction stays open in its partitions until they are written."""
         while "Complete" not in self.admin.call(lambda admin: admin.transactions.describe(transactional_id)).state:
             pass
 
@@ -133,5 +133,5 @@ class Topics:
 
 
 def numbered(first: int, end: int) -> list[bytes]:
-    """Values that tell their place."""
+    """Values that are their own numbers."""
     return [b"%d" % number for number in range(first, end)]

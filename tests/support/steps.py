@@ -1,4 +1,4 @@
-"""How much work a piece of Python is: the instructions that it runs, whatever else the machine does meanwhile."""
+"""The work of Python code as the number of executed instructions, which does not depend on the machine's load."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["steps_of"]
 
 
 def steps_of(work: Callable[[], object]) -> int:
-    """Instructions of the interpreter that `work` takes; the same number each time, on every machine.
+    """The number of interpreter instructions that `work` takes; the same number in every run, on every machine.
 
-    What is done by functions in C counts as one, so this is about loops and calls in Python.
+    A call of a C function counts as a single instruction, so this measures loops and calls in Python.
     """
     steps = 0
 

@@ -1,7 +1,7 @@
 """Streams applications under kills: topologies, their input, and the results of an undisturbed run.
 
-Every topology has results that do not depend on the order in which partitions are read, so that an undisturbed run in
-the test driver tells what must come out: each record once, and the records of a key in order.
+The results of every topology do not depend on the order in which partitions are read, so an undisturbed run in the
+test driver gives the expected output: every record once, and the records of a key in order.
 """
 
 from __future__ import annotations
@@ -71,7 +71,12 @@ def _session(builder: StreamsBuilder) -> None:
 def _join(builder: StreamsBuilder) -> None:
     left, right = builder.stream("left", _IN), builder.stream("right", _IN)
     windows = JoinWindows.of_time_difference_and_grace(4_000, 86_400_000)
-    joined = left.join(right, lambda one, other: f"{one}+{other}", windows, StreamJoined.with_(TEXT, TEXT, TEXT))
+    joined = left.join(
+        right,
+        lambda left_value, right_value: f"{left_value}+{right_value}",
+        windows,
+        StreamJoined.with_(TEXT, TEXT, TEXT),
+    )
     joined.to("join", _OUT)
 
 
@@ -97,7 +102,7 @@ def build(kind: str) -> Topology:
 
 
 def make_input(number: int, random: Random, begin_ms: int) -> Input:
-    """The records of all topics in turn; timestamps only rise, and are young enough for the retention of topics."""
+    """Records of all topics in turn; timestamps only rise, and are recent enough for the topics' retention."""
     topic = INPUTS[number % len(INPUTS)]
     key = f"k{random.randrange(KEYS)}"
     value = str(number)
@@ -121,15 +126,15 @@ def undisturbed(kind: str, written: list[Input]) -> Rows:
         return driver.create_output_topic(kind, TEXT, TEXT).read_key_values()
 
 
-def differences(kind: str, written: list[Input], seen: Rows) -> str:
-    """Empty if the application has emitted what an undisturbed run emits."""
+def differences(kind: str, written: list[Input], actual: Rows) -> str:
+    """The differences from the output of an undisturbed run; empty if there are none."""
     wanted = undisturbed(kind, written)
     if kind == "foreign_key":
-        # Between its two tables the order is open; in the end every row is that of the last order and customer.
-        return _describe(_last(wanted), _last(seen))
+        # The order between the two tables is not defined; in the end every row has the last order and customer.
+        return _describe(_last(wanted), _last(actual))
     if kind == "join":
-        return _describe(Counter(wanted), Counter(seen))
-    return _describe(_by_key(wanted), _by_key(seen))
+        return _describe(Counter(wanted), Counter(actual))
+    return _describe(_by_key(wanted), _by_key(actual))
 
 
 def _last(rows: Rows) -> dict[str, str | None]:
@@ -137,17 +142,17 @@ def _last(rows: Rows) -> dict[str, str | None]:
 
 
 def _by_key(rows: Rows) -> dict[str, list[str | None]]:
-    found: dict[str, list[str | None]] = {}
+    values_by_key: dict[str, list[str | None]] = {}
     for key, value in rows:
-        found.setdefault(key, []).append(value)
-    return found
+        values_by_key.setdefault(key, []).append(value)
+    return values_by_key
 
 
-def _describe(wanted: object, seen: object) -> str:
-    if wanted == seen:
+def _describe(wanted: object, actual: object) -> str:
+    if wanted == actual:
         return ""
     assert isinstance(wanted, dict)
-    assert isinstance(seen, dict)
-    wrong = [key for key in sorted({*wanted, *seen}, key=str) if wanted.get(key) != seen.get(key)]
+    assert isinstance(actual, dict)
+    wrong = [key for key in sorted({*wanted, *actual}, key=str) if wanted.get(key) != actual.get(key)]
     first = wrong[0]
-    return f"{len(wrong)} of {len(wanted)} differ, first {first}: {wanted.get(first)} became {seen.get(first)}"
+    return f"{len(wrong)} of {len(wanted)} differ, first {first}: {wanted.get(first)} became {actual.get(first)}"

@@ -1,8 +1,8 @@
-"""Requests for what a cluster does not have switched on, and what it answers: every API, in every version.
+"""Requests for disabled features of a cluster, and their answers: every API, in every version.
 
 No SASL, no authorizer, no key for delegation tokens, and the features of share groups and streams groups at level 0.
-The same is said to Apache Kafka (`tests/data/make_switched_off_answers.py` keeps its answers) and to Ottla, to their
-brokers and to their controllers. Sentences become "said", since ours are our own.
+The same requests go to Apache Kafka (`tests/data/make_switched_off_answers.py` keeps its answers) and to Ottla, to
+their brokers and to their controllers. Messages become "said", because Ottla has its own.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ from tests.support.raw_client import ConnectionClosed, RawClient
 
 __all__ = ["FEATURES", "play"]
 
-# Levels with which a new Apache Kafka has to be formatted; Ottla begins with them.
+# The feature levels for formatting Apache Kafka, which are Ottla's defaults.
 FEATURES = ("share.version=0", "streams.version=0")
 
 TOPIC_ID = Uuid(b"0123456789abcdef")
 MEMBER = "bWVtYmVyLW9mLWdyb3Vw"
 
-# The first version that can say what is to be said.
+# The first version that can express the request.
 _SINCE = {"create a token for somebody else": 3}
-# The last version that Apache Kafka 4.3 knows, of APIs (by key) that have newer ones.
+# The last version of Apache Kafka 4.3, by API key, for APIs with newer versions.
 _LAST_OF_4_3 = {88: 0, 89: 0}
 
 
 def play(bootstrap: str, controller: str) -> dict[str, Any]:
-    """Says everything to a broker and to a controller; the answers by label, as plain values."""
+    """Sends all requests to a broker and to a controller; returns the answers by label, as plain values."""
     answers: dict[str, Any] = {}
     for listener, address in (("broker", bootstrap), ("controller", controller)):
         for label, request in _requests():
@@ -69,7 +69,7 @@ def play(bootstrap: str, controller: str) -> dict[str, Any]:
 
 
 def _answer(address: str, request: Message, version: int) -> Any:
-    # A connection for each: some of these requests end theirs.
+    # A connection per request, because some requests end their connection.
     with RawClient(address) as client:
         try:
             return _plain(client.call(request, version), "")
@@ -81,7 +81,7 @@ def _plain(value: Any, name: str) -> Any:
     if isinstance(value, Structure):
         return {slot: _plain(getattr(value, slot), slot) for slot in value.__slots__}
     if isinstance(value, list):
-        return [_plain(each, name) for each in value]
+        return [_plain(element, name) for element in value]
     if isinstance(value, Uuid):
         return str(value)
     if isinstance(value, (bytes, memoryview)):
@@ -134,8 +134,8 @@ def _access_rules() -> Iterator[tuple[str, Message]]:
     yield "create access rules, one of them wrong", create_acls.CreateAclsRequest(creations=creations)
     for field in ("resource_type", "resource_pattern_type", "operation", "permission_type"):
         for code in (0, 99):
-            given: dict[str, Any] = {"resource_type": 2, "resource_name": "one", "operation": 3, "permission_type": 3}
-            odd = create_acls.AclCreation(**{**given, field: code})
+            fields: dict[str, Any] = {"resource_type": 2, "resource_name": "one", "operation": 3, "permission_type": 3}
+            odd = create_acls.AclCreation(**{**fields, field: code})
             yield f"create an access rule with {field} {code}", create_acls.CreateAclsRequest(creations=[odd])
     for code in (1, 2):
         odd = create_acls.AclCreation(
@@ -150,8 +150,8 @@ def _access_rules() -> Iterator[tuple[str, Message]]:
     yield "delete access rules", delete_acls.DeleteAclsRequest(filters=filters)
     for field in ("resource_type_filter", "pattern_type_filter", "operation", "permission_type"):
         for code in (0, 99):
-            given = {"resource_type_filter": 2, "operation": 1, "permission_type": 1}
-            unknown = delete_acls.DeleteAclsFilter(**{**given, field: code})
+            fields = {"resource_type_filter": 2, "operation": 1, "permission_type": 1}
+            unknown = delete_acls.DeleteAclsFilter(**{**fields, field: code})
             yield f"delete access rules with {field} {code}", delete_acls.DeleteAclsRequest(filters=[unknown])
 
 
@@ -229,8 +229,8 @@ def _share_group_states() -> Iterator[tuple[str, Message]]:
 
 def _share_group_offsets() -> Iterator[tuple[str, Message]]:
     topic = describe_offsets.DescribeShareGroupOffsetsRequestTopic(topic_name="t", partitions=[0, 1])
-    asked = describe_offsets.DescribeShareGroupOffsetsRequestGroup
-    groups = [asked(group_id="g", topics=[topic]), asked(group_id="h", topics=None)]
+    group_type = describe_offsets.DescribeShareGroupOffsetsRequestGroup
+    groups = [group_type(group_id="g", topics=[topic]), group_type(group_id="h", topics=None)]
     yield "describe a share group's offsets", describe_offsets.DescribeShareGroupOffsetsRequest(groups=groups)
     yield "describe no share group's offsets", describe_offsets.DescribeShareGroupOffsetsRequest()
     partition = alter_offsets.AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=5)

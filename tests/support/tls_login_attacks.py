@@ -1,4 +1,4 @@
-"""Attacks on a listener of SASL_SSL. They run in processes of their own, beside the honest client of the test."""
+"""Attacks on a SASL_SSL listener. They run in separate processes, beside the honest client of the test."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TlsClient(RawClient):
         self.socket: ssl.SSLSocket = context.wrap_socket(self.socket, server_hostname="localhost")  # type: ignore[assignment]
 
     def log_in(self, user: str, password: str) -> int:
-        """With PLAIN; returns the error code."""
+        """Logs in with PLAIN; returns the error code."""
         self.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
         code: int = self.call(SaslAuthenticateRequest(auth_bytes=f"\0{user}\0{password}".encode()), 2).error_code
         return code
@@ -76,7 +76,7 @@ def truncated_tokens(port: int, trusted: str) -> None:
 
 
 def truncated_records(port: int, trusted: str) -> None:
-    """Records of TLS that announce more than they have, behind a complete handshake."""
+    """Sends TLS records that announce more data than they have, after a complete handshake."""
     with TlsClient(port, trusted) as client:
         raw = socket.socket(fileno=client.socket.detach())
         with raw:
@@ -89,7 +89,7 @@ def truncated_records(port: int, trusted: str) -> None:
 
 
 def renegotiation(port: int, trusted: str) -> None:
-    """A second handshake inside a session of TLS 1.2, as far as a client without the session's keys can ask for it."""
+    """Requests a second handshake in a TLS 1.2 session, as far as possible without the session's keys."""
     with TlsClient(port, trusted, version=ssl.TLSVersion.TLSv1_2) as client:
         outgoing = ssl.MemoryBIO()
         context = ssl.create_default_context(cafile=trusted)
@@ -124,13 +124,13 @@ ATTACKS: dict[str, Callable[[int, str], None]] = {
 }
 
 
-# Slow-loris: tokens that arrive byte by byte behind complete TLS handshakes.
+# Slow-loris: tokens that arrive byte by byte after complete TLS handshakes.
 SLOW_LOGINS = "slow logins"
 SLOW_CONNECTIONS = 150
 
 
 def send_byte_by_byte(port: int, trusted: str, seconds: float) -> int:
-    """The number of bytes that were sent, on many connections in turn."""
+    """Sends bytes on many connections in turn; returns the number of sent bytes."""
     end, sent = time.monotonic() + seconds, 0
     frame = b"\0\1\0\0" + bytes(65_536)
     with ExitStack() as stack:
@@ -147,10 +147,10 @@ def send_byte_by_byte(port: int, trusted: str, seconds: float) -> int:
 def attack_until(name: str, port: int, trusted: str, seconds: float, begun: str) -> None:
     """Writes the number of attempts to the file when they end.
 
-    Real attackers have machines of their own. These get the processor time that the node and its clients leave.
+    Real attackers have their own machines. These get only the CPU time that the node and its clients leave.
     """
     if os.sched_getscheduler(0) == os.SCHED_RR:
-        # The tests were started with `chrt -r 5`, because the machine is busy.
+        # The tests were started with `chrt -r 5` on a busy machine.
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     else:
         os.setpriority(os.PRIO_PROCESS, 0, 19)
@@ -166,16 +166,16 @@ def attack_until(name: str, port: int, trusted: str, seconds: float, begun: str)
 
 
 def open_idle_connections(port: int, trusted: str, count: int, ready: str, ends: str) -> None:
-    """Opens connections with complete TLS handshakes, says so in a file, and keeps them until another file is there."""
+    """Opens connections with complete TLS handshakes, writes a file, and keeps them until the file `ends` exists."""
     context = ssl.create_default_context(cafile=trusted)
-    kept = []
+    connections = []
     session: ssl.SSLSession | None = None
     for _ in range(count):
         raw = socket.create_connection(("127.0.0.1", port), timeout=60)
         connected = context.wrap_socket(raw, server_hostname="localhost", session=session)
-        kept.append(connected)
-    Path(ready).write_text(str(len(kept)))
+        connections.append(connected)
+    Path(ready).write_text(str(len(connections)))
     while not Path(ends).exists():
         time.sleep(0.2)
-    for connected in kept:
+    for connected in connections:
         connected.close()

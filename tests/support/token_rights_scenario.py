@@ -1,8 +1,8 @@
 """The APIs of delegation tokens under many sets of ACLs: rights about users (KIP-373) and about tokens (KIP-48).
 
-Alice owns two tokens, and Bob may renew one of them. Bob asks under every set, and Alice under sets that deny her own
-tokens to her. The same is said to Apache Kafka (`tests/data/make_token_rights_answers.py` keeps its answers) and to
-Ottla.
+Alice owns two tokens, and Bob may renew one of them. Bob sends requests under every set, and Alice under sets that
+deny her own tokens to her. The same requests go to Apache Kafka (`tests/data/make_token_rights_answers.py` keeps its
+answers) and to Ottla.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _sets() -> Iterator[tuple[str, list[_Rule]]]:
 
 
 def play(node: SaslNode) -> dict[str, Any]:
-    """By set of ACLs, what each request was answered."""
+    """The answers to all requests, by set of ACLs."""
     with RawClient(node.node.bootstrap) as administrator:
         alice, bob = Tokens(node, ALICE), Tokens(node, BOB)
         renewer = CreatableRenewers(principal_type="User", principal_name="bob")
@@ -83,13 +83,13 @@ def play(node: SaslNode) -> dict[str, Any]:
         answers = {}
         for label, rules in _sets():
             _give(administrator, rules, ids)
-            answers[label] = dict(_asked(alice, bob, hmacs))
-        for each in (alice, bob):
-            each.client.close()
+            answers[label] = dict(_answers(alice, bob, hmacs))
+        for user in (alice, bob):
+            user.client.close()
     return answers
 
 
-def _asked(alice: Tokens, bob: Tokens, hmacs: tuple[bytes, bytes]) -> Iterator[tuple[str, Any]]:
+def _answers(alice: Tokens, bob: Tokens, hmacs: tuple[bytes, bytes]) -> Iterator[tuple[str, Any]]:
     for_alice = {"owner_principal_type": "User", "owner_principal_name": "alice"}
     yield "describe all", bob.describe("*")
     yield "describe hers", bob.describe("alice")
@@ -99,22 +99,22 @@ def _asked(alice: Tokens, bob: Tokens, hmacs: tuple[bytes, bytes]) -> Iterator[t
     yield "the owner describes", alice.describe("*")
     yield "the owner renews", alice.renew(hmacs[0])
     for label, client, owner in (("create", bob, {}), ("create for her", bob, for_alice), ("her own", alice, {})):
-        made, shown = client.create(**owner)
-        yield label, shown
-        if made.error_code == 0:
-            hmac = bytes(made.hmac)
+        token, answer = client.create(**owner)
+        yield label, answer
+        if token.error_code == 0:
+            hmac = bytes(token.hmac)
             maker = alice if owner or client is alice else bob
-            # A token that was made a moment ago may be unknown to a broker that follows the metadata.
+            # A broker that follows the metadata may not know a token that was created a moment ago.
             until(lambda maker=maker, hmac=hmac: maker.expire(hmac)["error_code"] == 0)
             until(lambda maker=maker, hmac=hmac: maker.expire(hmac)["error_code"] != 0)
 
 
 def _give(administrator: RawClient, rules: list[_Rule], ids: dict[str, str]) -> None:
-    """These ACLs and no others."""
+    """Replaces all ACLs."""
 
     def wait_for(count: int) -> None:
-        asked = DescribeAclsRequest(**_EVERY_ACL)
-        until(lambda: sum(len(each.acls) for each in administrator.call(asked, 3).resources) == count)
+        request = DescribeAclsRequest(**_EVERY_ACL)
+        until(lambda: sum(len(resource.acls) for resource in administrator.call(request, 3).resources) == count)
 
     administrator.call(DeleteAclsRequest(filters=[DeleteAclsFilter(**_EVERY_ACL)]), 3)
     wait_for(0)
@@ -131,6 +131,6 @@ def _give(administrator: RawClient, rules: list[_Rule], ids: dict[str, str]) -> 
         for rule in rules
     ]
     if creations:
-        made = administrator.call(CreateAclsRequest(creations=creations), 3)
-        assert not any(result.error_code for result in made.results)
+        created = administrator.call(CreateAclsRequest(creations=creations), 3)
+        assert not any(result.error_code for result in created.results)
     wait_for(len(creations))

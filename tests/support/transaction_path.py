@@ -43,16 +43,16 @@ class Written(NamedTuple):
 
 
 class Leaders:
-    """Who leads is said by the image, unless `moved` says otherwise."""
+    """All partition leaders. The metadata image determines the leader, unless `moved` overrides it."""
 
     def __init__(self, path: TransactionPath) -> None:
         self._path = path
         self.moved: dict[TopicPartition, int] = {}
-        # What a partition answers instead of taking its marker, once for each entry.
+        # The errors with which a partition refuses its marker, once per entry.
         self.refusals: dict[TopicPartition, list[int]] = {}
         self.requests: list[tuple[int, WriteTxnMarkersRequest]] = []
         self.written: list[Written] = []
-        # Brokers that take markers and do not answer; `release` lets their answers out.
+        # Brokers that take markers and do not answer; `release` sends their answers.
         self.silent: set[int] = set()
         self.held: list[tuple[Deferred[WriteTxnMarkersResponse], WriteTxnMarkersResponse]] = []
         self.unreachable: set[int] = set()
@@ -74,8 +74,8 @@ class Leaders:
         return answer
 
     def release(self) -> None:
-        held, self.held = self.held, []
-        for answer, response in held:
+        held_responses, self.held = self.held, []
+        for answer, response in held_responses:
             answer.resolve(response)
 
     def _take(self, node_id: int, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
@@ -101,7 +101,7 @@ class Leaders:
 
 
 class TransactionPath(GroupPath):
-    """One broker that leads the topic of transactions, and a cluster that consists of `leaders`."""
+    """A broker that leads the topic of transactions, in a cluster whose other brokers are `leaders`."""
 
     transactions: TransactionCoordinator
 
@@ -131,7 +131,7 @@ class TransactionPath(GroupPath):
         super().stop()
 
     def crash(self) -> None:
-        """Nothing is written any more; what is in files stays."""
+        """Stops all writes; the content of files stays."""
         for partition in list(self.replicas.partitions()):
             partition.log.files.take_offline(StorageError("crashed"))
         self.transactions.close()
@@ -173,7 +173,7 @@ class TransactionPath(GroupPath):
 
 
 class Producer:
-    """A transactional producer, of the second version unless said otherwise."""
+    """A transactional producer, by default with the second version of transactions."""
 
     def __init__(self, path: TransactionPath, transactional_id: str, *, version: int = 2, timeout_ms: int = 60_000):
         self.path = path
@@ -198,7 +198,7 @@ class Producer:
         return self.added(response)
 
     def added(self, response: ap.AddPartitionsToTxnResponse) -> ErrorCode:
-        """The one code that all partitions got."""
+        """The common error code of all partitions."""
         topics = response.results_by_topic_v3_and_below or response.results_by_transaction[0].topic_results
         (code,) = {result.partition_error_code for topic in topics for result in topic.results_by_partition}
         return ErrorCode(code)

@@ -1,8 +1,8 @@
-"""Transactional producers, said one request after the other to a fresh broker: its answers and its records.
+"""A scenario of transactional producers, sent request by request to a fresh broker: its answers and its records.
 
-The same scenario is said to Apache Kafka (`tests/data/make_transaction_answers.py` keeps what came of it) and to Ottla.
-What may differ from run to run is made equal: producer ids become numbers in the order of their appearance, times
-become "time", sentences become "said", lists without an order are sorted.
+The same scenario runs on Apache Kafka (`tests/data/make_transaction_answers.py` keeps its answers) and on Ottla.
+Values that differ from run to run are normalised: producer ids become numbers in the order of their appearance, times
+become "time", messages become "said", lists without an order are sorted.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
 
 
 def play(bootstrap: str) -> dict[str, Any]:
-    """Says everything to a fresh broker; answers and records by label, as plain values."""
+    """Sends all requests to a fresh broker; returns answers and records by label, as plain values."""
     player = _Player(bootstrap)
     try:
         make_ready(player.client)
@@ -76,26 +76,26 @@ def play(bootstrap: str) -> dict[str, Any]:
         player.records()
     finally:
         player.client.close()
-    return player.heard
+    return player.answers
 
 
 def make_ready(client: RawClient) -> None:
-    """Creates the topic `t`, and waits until both coordinators have made and loaded what they need."""
+    """Creates the topic `t`, and waits until both coordinators have created and loaded their topics."""
     topic = ct.CreatableTopic(name="t", num_partitions=3, replication_factor=1)
     assert not client.call(ct.CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7).topics[0].error_code
     of_group = of.OffsetFetchRequest(groups=[of.OffsetFetchRequestGroup(group_id="none")])
     for _ in range(1000):
-        found = client.call(MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 12).topics[0]
+        metadata = client.call(MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 12).topics[0]
         answers = [
             client.call(FindCoordinatorRequest(key_type=kind, coordinator_keys=["x"]), 4).coordinators[0]
             for kind in (0, 1)
         ]
-        # Producer ids come in blocks from the controller, which has to be asked for the first.
-        given = client.call(InitProducerIdRequest(transactional_id=None), 4)
-        asked = client.call(DescribeTransactionsRequest(transactional_ids=["x"]), 0).transaction_states[0]
+        # Producer ids come in blocks from the controller, and the broker has to request the first block.
+        producer_id = client.call(InitProducerIdRequest(transactional_id=None), 4)
+        transaction = client.call(DescribeTransactionsRequest(transactional_ids=["x"]), 0).transaction_states[0]
         group = client.call(of_group, 8).groups[0]
-        is_ready = not any(each.error_code for each in (found, given, group, *answers))
-        if is_ready and asked.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+        is_ready = not any(response.error_code for response in (metadata, producer_id, group, *answers))
+        if is_ready and transaction.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
             return
         time.sleep(0.05)
     raise AssertionError(f"no coordinator: {answers}")
@@ -104,13 +104,13 @@ def make_ready(client: RawClient) -> None:
 class _Player:
     def __init__(self, bootstrap: str) -> None:
         self.client = RawClient(bootstrap, client_id="client")
-        self.heard: dict[str, Any] = {}
+        self.answers: dict[str, Any] = {}
         self._producers: dict[int, str] = {}
 
     def say(self, label: str, request: Message, version: int) -> Any:
-        assert label not in self.heard, f"said twice: {label}"
+        assert label not in self.answers, f"said twice: {label}"
         answer = self.client.call(request, version)
-        self.heard[label] = self.plain(answer)
+        self.answers[label] = self.plain(answer)
         return answer
 
     def described(self, transactional_id: str) -> Any:
@@ -118,10 +118,10 @@ class _Player:
         return self.client.call(request, 0).transaction_states[0]
 
     def wait_for_level(self, feature: str, level: int) -> None:
-        """Brokers apply what the controller decided when they get to it; a feature at level 0 is not named."""
+        """Waits for a feature level, because brokers replay changes later; a feature at level 0 is not listed."""
         for _ in range(3000):
             answer = self.client.call(ApiVersionsRequest(client_software_name="x", client_software_version="1"), 4)
-            levels = {each.name: each.max_version_level for each in answer.finalized_features}
+            levels = {finalized.name: finalized.max_version_level for finalized in answer.finalized_features}
             if levels.get(feature, 0) == level:
                 return
             time.sleep(0.01)
@@ -154,7 +154,7 @@ class _Player:
     def end(
         self, label: str, transactional_id: str, producer: tuple[int, int], *, commits: bool, version: int
     ) -> tuple[int, int]:
-        """Says it, and waits for the end of what it has begun."""
+        """Sends EndTxn and waits until the transaction has ended."""
         request = EndTxnRequest(
             transactional_id=transactional_id, producer_id=producer[0], producer_epoch=producer[1], committed=commits
         )
@@ -168,8 +168,8 @@ class _Player:
 
     def plain(self, value: Any, name: str = "") -> Any:
         if isinstance(value, Structure):
-            made = {slot: self.plain(getattr(value, slot), slot) for slot in value.__slots__ if slot not in _LEFT_OUT}
-            return {type(value).__name__: made} if isinstance(value, Message) else made
+            fields = {slot: self.plain(getattr(value, slot), slot) for slot in value.__slots__ if slot not in _LEFT_OUT}
+            return {type(value).__name__: fields} if isinstance(value, Message) else fields
         if name in _PRODUCERS and value >= 0:
             return self._producers.setdefault(value, f"producer {len(self._producers)}")
         if name == "error_message":
@@ -178,11 +178,11 @@ class _Player:
             return "time" if value > 0 else value
         if not isinstance(value, list):
             return value
-        plain = [self.plain(each) for each in value]
+        plain = [self.plain(element) for element in value]
         return sorted(plain, key=repr) if name in _UNORDERED else plain
 
     def records(self) -> None:
-        """Everything that was written to the topic of transactions, in order, with the version of its format."""
+        """Notes all records of the topic of transactions in order, with their format version."""
         offset = 0
         count = 0
         while batches := self._read(offset):
@@ -193,12 +193,12 @@ class _Player:
                     pair = _FORMAT.decode(memoryview(record.key), memoryview(record.value))
                     count += 1
                     version = int.from_bytes(bytes(record.value[:2]), "big")
-                    self.heard[f"record {count}"] = [version, *(self.plain(each) for each in pair)]
+                    self.answers[f"record {count}"] = [version, *(self.plain(part) for part in pair)]
                 offset = batch.header.next_offset
 
     def _read(self, offset: int) -> bytes:
-        asked = f.FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
-        topic = f.FetchTopic(topic="__transaction_state", partitions=[asked])
+        partition = f.FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+        topic = f.FetchTopic(topic="__transaction_state", partitions=[partition])
         answer = self.client.call(f.FetchRequest(max_bytes=1 << 24, topics=[topic]), 11)
         data = answer.responses[0].partitions[0]
         assert not data.error_code
@@ -251,162 +251,168 @@ def _initialising(player: _Player) -> None:
 
 
 def _first_version(player: _Player) -> None:
-    one = player.init("first: init", "first", 4)
-    stranger, older = (one[0] + 1000, one[1]), (one[0], one[1] + 1)
+    producer = player.init("first: init", "first", 4)
+    stranger, older = (producer[0] + 1000, producer[1]), (producer[0], producer[1] + 1)
     for version in (0, 1, 2, 3):
-        player.add(f"first: add, unknown topic, version {version}", "first", one, T0, ("nothing", 0), version=version)
+        player.add(
+            f"first: add, unknown topic, version {version}", "first", producer, T0, ("nothing", 0), version=version
+        )
         player.add(f"first: add, wrong epoch, version {version}", "first", older, T0, version=version)
-    player.add("first: add, unknown partition", "first", one, T0, ("t", 3), version=3)
-    player.add("first: add, internal topic", "first", one, T0, ("__consumer_offsets", 0), version=3)
+    player.add("first: add, unknown partition", "first", producer, T0, ("t", 3), version=3)
+    player.add("first: add, internal topic", "first", producer, T0, ("__consumer_offsets", 0), version=3)
     player.add("first: add, wrong producer", "first", stranger, T0, version=3)
-    player.add("first: add, unknown id", "never", one, T0, version=3)
-    player.add("first: add, empty id", "", one, T0, version=3)
-    player.add("first: add nothing", "first", one, version=3)
+    player.add("first: add, unknown id", "never", producer, T0, version=3)
+    player.add("first: add, empty id", "", producer, T0, version=3)
+    player.add("first: add nothing", "first", producer, version=3)
     player.describe("first: described after nothing was added", "first")
-    player.end("first: commit of nothing", "first", one, commits=True, version=3)
-    player.add("first: add", "first", one, T0, version=0)
-    player.add("first: add again", "first", one, T0, version=3)
-    player.add("first: add another", "first", one, T0, T1, version=3)
+    player.end("first: commit of nothing", "first", producer, commits=True, version=3)
+    player.add("first: add", "first", producer, T0, version=0)
+    player.add("first: add again", "first", producer, T0, version=3)
+    player.add("first: add another", "first", producer, T0, T1, version=3)
     player.describe("first: described while open", "first")
     for version in (0, 1, 2, 3, 4):
         player.end(f"first: end, wrong epoch, version {version}", "first", older, commits=True, version=version)
     player.end("first: end, wrong producer", "first", stranger, commits=True, version=4)
-    player.end("first: end, unknown id", "never", one, commits=True, version=4)
-    player.end("first: end, empty id", "", one, commits=True, version=4)
-    player.end("first: commit", "first", one, commits=True, version=4)
-    player.end("first: commit again", "first", one, commits=True, version=4)
-    player.end("first: abort what is committed", "first", one, commits=False, version=4)
+    player.end("first: end, unknown id", "never", producer, commits=True, version=4)
+    player.end("first: end, empty id", "", producer, commits=True, version=4)
+    player.end("first: commit", "first", producer, commits=True, version=4)
+    player.end("first: commit again", "first", producer, commits=True, version=4)
+    player.end("first: abort what is committed", "first", producer, commits=False, version=4)
     player.describe("first: described after the commit", "first")
-    player.add("first: add to the next", "first", one, T2, version=3)
-    player.end("first: abort", "first", one, commits=False, version=2)
-    player.end("first: abort again", "first", one, commits=False, version=2)
-    player.end("first: commit what is aborted", "first", one, commits=True, version=2)
+    player.add("first: add to the next", "first", producer, T2, version=3)
+    player.end("first: abort", "first", producer, commits=False, version=2)
+    player.end("first: abort again", "first", producer, commits=False, version=2)
+    player.end("first: commit what is aborted", "first", producer, commits=True, version=2)
     player.init("first: init again", "first", 4, transaction_timeout_ms=50_000)
-    player.add("first: add after another init", "first", one, T2, version=3)
-    player.end("first: end after another init", "first", one, commits=True, version=4)
-    player.end("first: end of the empty", "first", (one[0], one[1] + 1), commits=False, version=4)
+    player.add("first: add after another init", "first", producer, T2, version=3)
+    player.end("first: end after another init", "first", producer, commits=True, version=4)
+    player.end("first: end of the empty", "first", (producer[0], producer[1] + 1), commits=False, version=4)
 
 
 def _of_brokers(player: _Player) -> None:
-    one, two = player.init("brokers: init one", "b1"), player.init("brokers: init two", "b2")
+    first, second = player.init("brokers: init one", "b1"), player.init("brokers: init two", "b2")
     for version in (4, 5):
         transactions = [
-            _transaction("b1", one, [T0, T1], verifies=True),
-            _transaction("b2", (two[0], two[1] + 1), [T0], verifies=True),
-            _transaction("never", two, [T0], verifies=True),
-            _transaction("", two, [T0], verifies=True),
+            _transaction("b1", first, [T0, T1], verifies=True),
+            _transaction("b2", (second[0], second[1] + 1), [T0], verifies=True),
+            _transaction("never", second, [T0], verifies=True),
+            _transaction("", second, [T0], verifies=True),
         ]
         request = ap.AddPartitionsToTxnRequest(transactions=transactions)
         player.say(f"brokers: verify before anything, version {version}", request, version)
     request = ap.AddPartitionsToTxnRequest(
-        transactions=[_transaction("b1", one, [T0, T1]), _transaction("b2", two, [T2], verifies=True)]
+        transactions=[_transaction("b1", first, [T0, T1]), _transaction("b2", second, [T2], verifies=True)]
     )
     player.say("brokers: add and verify", request, 5)
     request = ap.AddPartitionsToTxnRequest(
         transactions=[
-            _transaction("b1", one, [T0, T2], verifies=True),
-            _transaction("b2", two, [T2, ("nothing", 0)], verifies=True),
+            _transaction("b1", first, [T0, T2], verifies=True),
+            _transaction("b2", second, [T2, ("nothing", 0)], verifies=True),
         ]
     )
     player.say("brokers: verify", request, 5)
-    player.add("brokers: add to the topic of offsets", "b2", two, ("__consumer_offsets", 0), version=5)
-    player.add("brokers: add of a stranger", "b2", (two[0] + 1000, 0), T0, version=5)
+    player.add("brokers: add to the topic of offsets", "b2", second, ("__consumer_offsets", 0), version=5)
+    player.add("brokers: add of a stranger", "b2", (second[0] + 1000, 0), T0, version=5)
     player.describe("brokers: described", "b1", "b2", "b1", "never", "")
-    player.end("brokers: one commits", "b1", one, commits=True, version=5)
-    player.end("brokers: two aborts", "b2", two, commits=False, version=5)
+    player.end("brokers: one commits", "b1", first, commits=True, version=5)
+    player.end("brokers: two aborts", "b2", second, commits=False, version=5)
     player.describe("brokers: described after the end", "b1", "b2")
 
 
 def _offsets(player: _Player) -> None:
-    one = player.init("offsets: init", "offsets")
+    producer = player.init("offsets: init", "offsets")
     for version in range(5):
         request = AddOffsetsToTxnRequest(
-            transactional_id="offsets", producer_id=one[0], producer_epoch=one[1], group_id="g"
+            transactional_id="offsets", producer_id=producer[0], producer_epoch=producer[1], group_id="g"
         )
         player.say(f"offsets: add, version {version}", request, version)
         request = AddOffsetsToTxnRequest(
-            transactional_id="offsets", producer_id=one[0], producer_epoch=one[1] + 1, group_id="g"
+            transactional_id="offsets", producer_id=producer[0], producer_epoch=producer[1] + 1, group_id="g"
         )
         player.say(f"offsets: add, wrong epoch, version {version}", request, version)
-    for transactional_id, producer_id in (("never", one[0]), ("", one[0]), ("offsets", one[0] + 1000)):
+    for transactional_id, producer_id in (("never", producer[0]), ("", producer[0]), ("offsets", producer[0] + 1000)):
         request = AddOffsetsToTxnRequest(
-            transactional_id=transactional_id, producer_id=producer_id, producer_epoch=one[1], group_id="g"
+            transactional_id=transactional_id, producer_id=producer_id, producer_epoch=producer[1], group_id="g"
         )
-        player.say(f"offsets: add to {transactional_id!r} of {producer_id - one[0]}", request, 4)
-    request = AddOffsetsToTxnRequest(transactional_id="offsets", producer_id=one[0], producer_epoch=one[1], group_id="")
+        player.say(f"offsets: add to {transactional_id!r} of {producer_id - producer[0]}", request, 4)
+    request = AddOffsetsToTxnRequest(
+        transactional_id="offsets", producer_id=producer[0], producer_epoch=producer[1], group_id=""
+    )
     player.say("offsets: add without a group", request, 4)
     player.describe("offsets: described", "offsets")
-    player.end("offsets: commit", "offsets", one, commits=True, version=4)
+    player.end("offsets: commit", "offsets", producer, commits=True, version=4)
 
 
 def _second_version(player: _Player) -> None:
-    one = player.init("second: init", "second")
-    player.end("second: commit of nothing", "second", one, commits=True, version=5)
-    two = player.end("second: abort of nothing", "second", one, commits=False, version=5)
-    player.end("second: abort of nothing again", "second", one, commits=False, version=5)
-    player.end("second: commit of what was aborted", "second", one, commits=True, version=5)
-    player.add("second: add with the old epoch", "second", one, T0, version=5)
-    player.add("second: add", "second", two, T0, version=5)
-    player.end("second: commit with the old epoch", "second", one, commits=True, version=5)
-    player.end("second: commit with a later epoch", "second", (two[0], two[1] + 1), commits=True, version=5)
-    player.end("second: commit of a stranger", "second", (two[0] + 1000, two[1]), commits=True, version=5)
-    three = player.end("second: commit", "second", two, commits=True, version=5)
-    player.end("second: commit again", "second", two, commits=True, version=5)
-    player.end("second: abort what is committed", "second", two, commits=False, version=5)
-    player.end("second: commit without a next", "second", three, commits=True, version=5)
-    four = player.end("second: abort without a next", "second", three, commits=False, version=5)
-    five = player.end("second: abort without a next, twice", "second", four, commits=False, version=5)
+    first = player.init("second: init", "second")
+    player.end("second: commit of nothing", "second", first, commits=True, version=5)
+    second = player.end("second: abort of nothing", "second", first, commits=False, version=5)
+    player.end("second: abort of nothing again", "second", first, commits=False, version=5)
+    player.end("second: commit of what was aborted", "second", first, commits=True, version=5)
+    player.add("second: add with the old epoch", "second", first, T0, version=5)
+    player.add("second: add", "second", second, T0, version=5)
+    player.end("second: commit with the old epoch", "second", first, commits=True, version=5)
+    player.end("second: commit with a later epoch", "second", (second[0], second[1] + 1), commits=True, version=5)
+    player.end("second: commit of a stranger", "second", (second[0] + 1000, second[1]), commits=True, version=5)
+    third = player.end("second: commit", "second", second, commits=True, version=5)
+    player.end("second: commit again", "second", second, commits=True, version=5)
+    player.end("second: abort what is committed", "second", second, commits=False, version=5)
+    player.end("second: commit without a next", "second", third, commits=True, version=5)
+    fourth = player.end("second: abort without a next", "second", third, commits=False, version=5)
+    fifth = player.end("second: abort without a next, twice", "second", fourth, commits=False, version=5)
     player.describe("second: described", "second")
-    player.add("second: add to the last", "second", five, T0, T1, T2, version=5)
-    player.end("second: abort", "second", five, commits=False, version=5)
-    player.end("second: abort again", "second", five, commits=False, version=5)
-    player.end("second: ended as if it were of the first version", "second", five, commits=False, version=4)
+    player.add("second: add to the last", "second", fifth, T0, T1, T2, version=5)
+    player.end("second: abort", "second", fifth, commits=False, version=5)
+    player.end("second: abort again", "second", fifth, commits=False, version=5)
+    player.end("second: ended as if it were of the first version", "second", fifth, commits=False, version=4)
     player.init("second: init again", "second")
 
 
 def _fencing(player: _Player) -> None:
-    one = player.init("fencing: init", "fencing")
-    player.add("fencing: add", "fencing", one, T0, T1, version=5)
+    first = player.init("fencing: init", "fencing")
+    player.add("fencing: add", "fencing", first, T0, T1, version=5)
     player.init("fencing: init while open", "fencing")
     player.wait_for("fencing", "CompleteAbort")
     player.describe("fencing: described", "fencing")
-    player.end("fencing: end of the fenced", "fencing", one, commits=True, version=5)
-    player.add("fencing: add of the fenced", "fencing", one, T0, version=5)
-    two = player.init("fencing: init once more", "fencing")
-    player.end("fencing: end of the replaced", "fencing", one, commits=False, version=5)
-    player.add("fencing: first version", "fencing", two, T0, version=3)
+    player.end("fencing: end of the fenced", "fencing", first, commits=True, version=5)
+    player.add("fencing: add of the fenced", "fencing", first, T0, version=5)
+    second = player.init("fencing: init once more", "fencing")
+    player.end("fencing: end of the replaced", "fencing", first, commits=False, version=5)
+    player.add("fencing: first version", "fencing", second, T0, version=3)
     player.init("fencing: init while open, first version", "fencing", 3)
     player.wait_for("fencing", "CompleteAbort")
-    player.end("fencing: end of the fenced, first version", "fencing", two, commits=True, version=4)
+    player.end("fencing: end of the fenced, first version", "fencing", second, commits=True, version=4)
     player.init("fencing: init at last", "fencing", 3)
 
 
 def _continuing(player: _Player) -> None:
-    """A producer that names who it was (KIP-360)."""
-    one = player.init("continuing: init", "continuing")
-    two = player.init("continuing: with its epoch", "continuing", producer_id=one[0], producer_epoch=one[1])
-    player.init("continuing: repeated", "continuing", producer_id=one[0], producer_epoch=one[1])
-    player.init("continuing: from the future", "continuing", producer_id=one[0], producer_epoch=two[1] + 1)
-    player.init("continuing: of another", "continuing", producer_id=one[0] + 1000, producer_epoch=two[1])
-    player.init("continuing: from the past, version 3", "continuing", 3, producer_id=one[0], producer_epoch=9)
-    player.add("continuing: add", "continuing", two, T0, version=5)
-    player.init("continuing: of a stranger while open", "continuing", producer_id=one[0] + 1000, producer_epoch=two[1])
-    player.init("continuing: while open", "continuing", producer_id=two[0], producer_epoch=two[1])
+    """A producer that sends its previous id and epoch (KIP-360)."""
+    first = player.init("continuing: init", "continuing")
+    second = player.init("continuing: with its epoch", "continuing", producer_id=first[0], producer_epoch=first[1])
+    player.init("continuing: repeated", "continuing", producer_id=first[0], producer_epoch=first[1])
+    player.init("continuing: from the future", "continuing", producer_id=first[0], producer_epoch=second[1] + 1)
+    player.init("continuing: of another", "continuing", producer_id=first[0] + 1000, producer_epoch=second[1])
+    player.init("continuing: from the past, version 3", "continuing", 3, producer_id=first[0], producer_epoch=9)
+    player.add("continuing: add", "continuing", second, T0, version=5)
+    player.init(
+        "continuing: of a stranger while open", "continuing", producer_id=first[0] + 1000, producer_epoch=second[1]
+    )
+    player.init("continuing: while open", "continuing", producer_id=second[0], producer_epoch=second[1])
     player.wait_for("continuing", "CompleteAbort")
-    three = player.init("continuing: after the abort", "continuing", producer_id=two[0], producer_epoch=two[1])
+    third = player.init("continuing: after the abort", "continuing", producer_id=second[0], producer_epoch=second[1])
     player.init("continuing: somebody new", "continuing")
-    player.init("continuing: the replaced", "continuing", producer_id=three[0], producer_epoch=three[1])
+    player.init("continuing: the replaced", "continuing", producer_id=third[0], producer_epoch=third[1])
 
 
 def _timeout(player: _Player) -> None:
-    one = player.init("timeout: init", "timeout", transaction_timeout_ms=200)
-    player.add("timeout: add", "timeout", one, T0, version=5)
+    producer = player.init("timeout: init", "timeout", transaction_timeout_ms=200)
+    player.add("timeout: add", "timeout", producer, T0, version=5)
     player.wait_for("timeout", "CompleteAbort")
     player.describe("timeout: described", "timeout")
-    player.add("timeout: add of the late", "timeout", one, T0, version=5)
-    player.end("timeout: commit of the late", "timeout", one, commits=True, version=5)
-    player.end("timeout: abort of the late", "timeout", one, commits=False, version=5)
-    player.init("timeout: continued", "timeout", producer_id=one[0], producer_epoch=one[1])
+    player.add("timeout: add of the late", "timeout", producer, T0, version=5)
+    player.end("timeout: commit of the late", "timeout", producer, commits=True, version=5)
+    player.end("timeout: abort of the late", "timeout", producer, commits=False, version=5)
+    player.init("timeout: continued", "timeout", producer_id=producer[0], producer_epoch=producer[1])
 
 
 def _administration(player: _Player) -> None:
@@ -433,19 +439,19 @@ def _administration(player: _Player) -> None:
 
 
 def _older_levels(player: _Player) -> None:
-    """The same at lower levels of the feature `transaction.version`."""
+    """Transactions at lower levels of the feature `transaction.version`."""
     for level in (1, 0):
         update = FeatureUpdateKey(feature="transaction.version", max_version_level=level, upgrade_type=2)
         player.say(f"level {level}: downgrade", UpdateFeaturesRequest(timeout_ms=10_000, feature_updates=[update]), 1)
         player.wait_for_level("transaction.version", level)
         transactional_id = f"level {level}"
-        one = player.init(f"level {level}: init", transactional_id)
-        player.add(f"level {level}: add", transactional_id, one, T0, version=3)
-        player.end(f"level {level}: commit", transactional_id, one, commits=True, version=4)
-        player.add(f"level {level}: add to another", transactional_id, one, T0, version=3)
+        first = player.init(f"level {level}: init", transactional_id)
+        player.add(f"level {level}: add", transactional_id, first, T0, version=3)
+        player.end(f"level {level}: commit", transactional_id, first, commits=True, version=4)
+        player.add(f"level {level}: add to another", transactional_id, first, T0, version=3)
         player.init(f"level {level}: init while open", transactional_id)
         player.wait_for(transactional_id, "CompleteAbort")
         player.describe(f"level {level}: described", transactional_id)
-        two = player.init(f"level {level}: init again", transactional_id)
-        player.add(f"level {level}: add once more", transactional_id, two, T1, version=3)
-        player.end(f"level {level}: abort", transactional_id, two, commits=False, version=4)
+        second = player.init(f"level {level}: init again", transactional_id)
+        player.add(f"level {level}: add once more", transactional_id, second, T1, version=3)
+        player.end(f"level {level}: abort", transactional_id, second, commits=False, version=4)

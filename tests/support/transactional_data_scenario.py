@@ -1,7 +1,7 @@
-"""Records, markers and offsets of transactions, said one request after the other to a fresh broker: its answers.
+"""A scenario of records, markers and offsets of transactions, sent request by request to a fresh broker: its answers.
 
-The same scenario is said to Apache Kafka (`tests/data/make_transactional_data_answers.py` keeps what came of it) and to
-Ottla. Producer ids become numbers in the order of their appearance; times and sentences are left out.
+The same scenario runs on Apache Kafka (`tests/data/make_transactional_data_answers.py` keeps its answers) and on
+Ottla. Producer ids become numbers in the order of their appearance; times and messages are left out.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Producer = tuple[str, int, int]
 
 
 def play(bootstrap: str) -> dict[str, Any]:
-    """Says everything to a fresh broker; answers by label, as plain values."""
+    """Sends all requests to a fresh broker; returns the answers by label, as plain values."""
     player = _Player(bootstrap)
     try:
         make_ready(player.client)
@@ -48,33 +48,33 @@ def play(bootstrap: str) -> dict[str, Any]:
             part(player)
     finally:
         player.client.close()
-    return player.heard
+    return player.answers
 
 
 class _Player:
     def __init__(self, bootstrap: str) -> None:
         self.client = RawClient(bootstrap, client_id="client")
-        self.heard: dict[str, Any] = {}
+        self.answers: dict[str, Any] = {}
         self._producers: dict[int, str] = {}
 
     def say(self, label: str, request: Message, version: int) -> Any:
-        assert label not in self.heard, f"said twice: {label}"
+        assert label not in self.answers, f"said twice: {label}"
         answer = self.client.call(request, version)
-        self.heard[label] = self.plain(answer)
+        self.answers[label] = self.plain(answer)
         return answer
 
     def plain(self, value: Any, name: str = "") -> Any:
         if isinstance(value, Structure):
-            made = {slot: self.plain(getattr(value, slot), slot) for slot in value.__slots__ if slot not in _LEFT_OUT}
-            return {type(value).__name__: made} if isinstance(value, Message) else made
+            fields = {slot: self.plain(getattr(value, slot), slot) for slot in value.__slots__ if slot not in _LEFT_OUT}
+            return {type(value).__name__: fields} if isinstance(value, Message) else fields
         if name == "producer_id" and value >= 0:
             return self._producers.setdefault(value, f"producer {len(self._producers)}")
         if name == "records":
-            found = iterate_batches(memoryview(bytearray(value or b"")))
-            return [(each.header.base_offset, each.header.record_count, each.header.is_control) for each in found]
+            batches = iterate_batches(memoryview(bytearray(value or b"")))
+            return [(batch.header.base_offset, batch.header.record_count, batch.header.is_control) for batch in batches]
         if not isinstance(value, list):
             return value if isinstance(value, int | str | type(None)) else str(value)
-        return sorted((self.plain(each) for each in value), key=repr)
+        return sorted((self.plain(element) for element in value), key=repr)
 
     def init(self, transactional_id: str, version: int = 4) -> Producer:
         request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=60_000)
@@ -105,7 +105,7 @@ class _Player:
         return (name, answer.producer_id, answer.producer_epoch) if version >= 5 else producer
 
     def settle(self, transactional_id: str) -> None:
-        """Waits until its markers are written."""
+        """Waits until the transaction's markers are written."""
         for _ in range(3000):
             request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
             if self.client.call(request, 0).transaction_states[0].transaction_state.startswith("Complete"):
@@ -146,10 +146,10 @@ class _Player:
         )
 
     def look(self, label: str, *, index: int = 0) -> None:
-        """What readers of both kinds see, and what is known of producers."""
-        asked = f.FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20)
+        """Reads with both isolation levels, and describes the producers."""
+        partition = f.FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20)
         for kind, level in (("all", 0), ("committed", READ_COMMITTED)):
-            topic = f.FetchTopic(topic="t", partitions=[asked])
+            topic = f.FetchTopic(topic="t", partitions=[partition])
             request = f.FetchRequest(max_bytes=1 << 24, topics=[topic], isolation_level=level)
             self.say(f"{label}: read {kind}", request, 11)
         latest = lo.ListOffsetsTopic(
@@ -254,10 +254,10 @@ def _refusals(player: _Player) -> None:
     player.produce("an unknown transactional id", stranger, sequence=0, version=11)
     player.produce("an unknown transactional id is added", stranger, sequence=0, version=12)
     player.produce("no transactional id", stranger, sequence=0, version=11, names=False)
-    one, other = player.init("one", 5), player.init("other", 5)
+    first, second = player.init("one", 5), player.init("other", 5)
     data = [
         p.PartitionProduceData(index=index, records=_batch(producer, sequence=0))
-        for index, producer in enumerate((one, other))
+        for index, producer in enumerate((first, second))
     ]
     request = p.ProduceRequest(
         transactional_id="one",
@@ -267,9 +267,9 @@ def _refusals(player: _Player) -> None:
     )
     player.say("two producers in one request", request, 12)
     newer = player.init("one", 5)
-    player.produce("an instance that was replaced", one, sequence=0, version=12)
-    player.produce("an instance that was replaced, before", one, sequence=0, version=11)
-    assert newer[2] > one[2]
+    player.produce("an instance that was replaced", first, sequence=0, version=12)
+    player.produce("an instance that was replaced, before", first, sequence=0, version=11)
+    assert newer[2] > first[2]
 
 
 def _markers(player: _Player) -> None:

@@ -1,4 +1,4 @@
-"""Which process to kill next: all of them once in a random order, and again while there is time."""
+"""The order of killed processes: all of them once in random order, and again while there is time."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A world for tests of machines: time that moves when told, callbacks that run when told, workers that wait for leave.
+"""A world for tests of machines: the test moves the time, runs callbacks, and runs the tasks of workers.
 
-Files are the operating system's, below a temporary directory; everything else is in the test's hand.
+Files are the operating system's, below a temporary directory; the test controls everything else.
 """
 
 from __future__ import annotations
@@ -61,19 +61,19 @@ class VirtualScheduler:
         return sum(not timer.is_cancelled for _, _, timer in self._later)
 
     def run(self) -> None:
-        """Everything that is due now."""
+        """Runs all callbacks that are due now."""
         while self._soon:
             callback, arguments = self._soon.popleft()
             callback(*arguments)
 
     def run_turn(self) -> None:
-        """What was due when the turn began; what that asks for comes in the next."""
+        """Runs the callbacks that were due when the turn began; new callbacks run in the next turn."""
         for _ in range(len(self._soon)):
             callback, arguments = self._soon.popleft()
             callback(*arguments)
 
     def advance(self, ms: int) -> None:
-        """Moves the clock, running each timer at its own time."""
+        """Moves the clock, and runs every timer at its due time."""
         self.run()
         until = self._clock.ms + ms
         while self._later and self._later[0][0] <= until:
@@ -86,7 +86,7 @@ class VirtualScheduler:
 
 
 class VirtualWorkers:
-    """Work is kept until `run_one` or `run_all`; with `immediate` it is done as it comes."""
+    """Tasks wait for `run_one` or `run_all`; with `immediate` they run when they are submitted."""
 
     def __init__(self, *, immediate: bool = False) -> None:
         self.immediate = immediate

@@ -113,11 +113,11 @@ def exists(name: str) -> bool:
 @functools.cache
 def classes() -> dict[str, set[str]]:
     """Every class of the code, and what it defines; classes of one name count as one."""
-    found: dict[str, set[str]] = {}
+    members_by_class: dict[str, set[str]] = {}
     for path in source_modules():
         for name, members in members_of(path).items():
-            found.setdefault(name, set()).update(members)
-    return found
+            members_by_class.setdefault(name, set()).update(members)
+    return members_by_class
 
 
 def members_of(path: Path) -> dict[str, set[str]]:
@@ -126,12 +126,12 @@ def members_of(path: Path) -> dict[str, set[str]]:
 
 def defined(body: list[ast.stmt]) -> set[str]:
     """Functions, classes and fields of a module or class."""
-    found = set()
+    defined_names = set()
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.add(node.name)
+            defined_names.add(node.name)
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            found.add(node.target.id)
+            defined_names.add(node.target.id)
         elif isinstance(node, ast.Assign):
-            found.update(target.id for target in node.targets if isinstance(target, ast.Name))
-    return found
+            defined_names.update(target.id for target in node.targets if isinstance(target, ast.Name))
+    return defined_names

@@ -19,14 +19,14 @@ QUOTED = {"LICENSE"}
 
 
 def test_nothing_is_left_for_later() -> None:
-    assert not found(UNFINISHED)
+    assert not matching_lines(UNFINISHED)
 
 
 def test_no_machine_shows_through() -> None:
-    assert not found(MACHINE)
+    assert not matching_lines(MACHINE)
 
 
-def found(pattern: re.Pattern[str]) -> list[str]:
+def matching_lines(pattern: re.Pattern[str]) -> list[str]:
     hits = []
     for path in project_files():
         if path.suffix in BINARY or path.name in QUOTED:

@@ -28,8 +28,8 @@ def test_every_module_has_a_docstring_and_says_what_it_offers() -> None:
         names = {target.id for node in tree.body for target in assigned(node) if isinstance(target, ast.Name)}
         return None if "__all__" in names else "no __all__"
 
-    found = {relative(path): complaint(parsed(path)) for path in source_modules() if path.name != "__main__.py"}
-    assert {path: what for path, what in found.items() if what} == {}
+    complaints = {relative(path): complaint(parsed(path)) for path in source_modules() if path.name != "__main__.py"}
+    assert {path: complaint_of_module for path, complaint_of_module in complaints.items() if complaint_of_module} == {}
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_an_api_module_opens_with_its_versions(specification: HandlerSpec) -> No
     opening = re.match(r"\w+ \(key (\d+)\), versions? (\d+)(?:(?: to | and |, )(\d+))?\b", docstring)
     assert opening is not None, f"{relative(path)} must open like: Fetch (key 1), versions 4 to 18"
     assert int(opening.group(1)) == key
-    # A range that is advertised but not served may be told in other words; the highest version may not.
+    # A range that is advertised but not served may be written in other words; the highest version may not.
     assert int(opening.group(3) or opening.group(2)) == specification.max_version
 
 

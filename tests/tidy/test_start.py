@@ -1,11 +1,11 @@
-"""What a node brings into memory when it starts."""
+"""The modules that a node loads when it starts."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
-# Each costs a start milliseconds and every node megabytes, and nothing that a node does needs it.
+# Each module costs milliseconds at the start and megabytes in every node, and a node does not need it.
 UNWANTED = (
     "argparse",
     "click",

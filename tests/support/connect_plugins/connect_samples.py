@@ -1,6 +1,6 @@
-"""Connectors for tests on Spark, found on `plugin.path`: a source that counts, a sink that keeps what it got in files.
+"""Connectors for tests on Spark, loaded from `plugin.path`: a source that counts, and a sink that writes files.
 
-Files in the directory `control` tell them to misbehave.
+Files in the directory `control` make them fail.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class CountingSource(SourceConnector):
         count = int(config.get("partitions", "1"))
         tasks = min(max_tasks, count)
         return [
-            {**config, "mine": ",".join(str(each) for each in range(count) if each % tasks == number)}
+            {**config, "mine": ",".join(str(counter) for counter in range(count) if counter % tasks == number)}
             for number in range(tasks)
         ]
 
@@ -71,7 +71,7 @@ class _CountingReader(SourceReader):
         self._control = Path(config["control"]) if config.get("control") else None
 
     def partitions(self) -> Sequence[SourcePartition]:
-        return [{"counter": each} for each in self._mine]
+        return [{"counter": counter} for counter in self._mine]
 
     def schema(self, partition: SourcePartition) -> str:
         return "key string, value string"
@@ -104,7 +104,7 @@ class _CountingReader(SourceReader):
 
 
 def _die_at_the_first_attempt() -> None:
-    """As a batch that is too large for the writing process: processes that only read it survive."""
+    """Ends the process as a batch does that is too large for its writer; processes that only read it survive."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -113,7 +113,7 @@ def _die_at_the_first_attempt() -> None:
 
 
 class KeepingSink(SinkConnector):
-    """A file for each batch, named by its identity: the same batch again is the same file again."""
+    """Writes a file per batch, named by the batch's identity: a repeated batch replaces its file."""
 
     claim = DeliveryClaim(Delivery.EXACTLY_ONCE)
 

@@ -1,4 +1,4 @@
-"""A Connect worker as a process that a test can kill: its properties are a JSON file, its address goes to another.
+"""A Connect worker as a process that a test can kill: it reads properties from a JSON file and writes its address.
 
 python connect_worker.py properties.json address.txt
 """

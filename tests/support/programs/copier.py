@@ -2,8 +2,8 @@
 
     copier.py BOOTSTRAP INPUT OUTPUT PARTITION GROUP TRANSACTIONAL_ID RECORDS_PER_TRANSACTION
 
-Every third transaction is aborted and its records are copied again. Ends with status 0 when it has come to the end that
-the partition had at the start, and with 1 when anything goes wrong that another attempt may put right.
+Every third transaction is aborted and its records are copied again. The program ends with status 0 at the end that the
+partition had at the start, and with 1 after an error that another attempt may fix.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def copy(bootstrap: str, source: str, target: str, partition: int, group: str, n
         offsets = [TopicPartition(source, partition, after)]
         producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 30)
         if attempts % 3 == 0:
-            # So that aborted records are in the log, and not only in the producer's queue.
+            # The flush writes the aborted records to the log; they would otherwise stay in the producer's queue.
             producer.flush(10)
             producer.abort_transaction(30)
             consumer.seek(TopicPartition(source, partition, position))
@@ -52,9 +52,9 @@ def copy(bootstrap: str, source: str, target: str, partition: int, group: str, n
 
 
 def committed(consumer: Consumer, place: TopicPartition) -> int:
-    # A stable read: an open transaction of the instance before this one is over by now.
-    (found,) = consumer.committed([place], timeout=30)
-    return max(0, found.offset)
+    # A stable read: the open transaction of a previous instance has ended by now.
+    (position,) = consumer.committed([place], timeout=30)
+    return max(0, position.offset)
 
 
 if __name__ == "__main__":

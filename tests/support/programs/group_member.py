@@ -1,9 +1,9 @@
-"""A member of a group in a process of its own: `ottla.client` or librdkafka.
+"""A member of a group in a separate process: `ottla.client` or librdkafka.
 
     python group_member.py ottla|confluent CONFIG TOPIC
 
 It prints JSON lines: `owned` with all its partitions when they have changed, and `read` with partitions and offsets.
-What it has read is printed before it is committed, so that a kill between the two loses nothing but a commit.
+Read records are printed before they are committed, so that a kill between the two loses only a commit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ async def run_ottla(config: dict[str, Any], topic: str) -> None:
         before: list[int] | None = None
         while True:
             records = await consumer.poll(100)
-            owned = sorted(one.partition for one in consumer.assignment)
+            owned = sorted(topic_partition.partition for topic_partition in consumer.assignment)
             if owned != before:
                 tell(owned=owned)
                 before = owned
@@ -49,7 +49,7 @@ def run_confluent(config: dict[str, Any], topic: str) -> None:
     before: list[int] | None = None
     while True:
         messages = [message for message in consumer.consume(100, 0.1) if message.error() is None]
-        owned = sorted(one.partition for one in consumer.assignment())
+        owned = sorted(topic_partition.partition for topic_partition in consumer.assignment())
         if owned != before:
             tell(owned=owned)
             before = owned

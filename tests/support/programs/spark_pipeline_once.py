@@ -1,4 +1,4 @@
-"""Copies what is in a topic to another, once, on whatever Spark the environment names, and counts what arrived.
+"""Copies the records of a topic to another topic once, on the environment's Spark, and counts the copied records.
 
 spark_pipeline_once.py BOOTSTRAP SOURCE TARGET CHECKPOINT
 """

@@ -1,7 +1,7 @@
 """Imported by every Python process with this directory in PYTHONPATH: measures the turns of its event loop.
 
-A line in the file OTTLA_TURNS for each turn that takes longer than some milliseconds: the monotonic time, and the CPU
-time of the thread. CPU time does not depend on what other processes do. The loop is asyncio's own, whose turns can be
+The file OTTLA_TURNS gets a line for every turn that takes longer than some milliseconds: the monotonic time, and the
+CPU time of the thread, which does not depend on other processes. The loop is asyncio's own, whose turns can be
 measured.
 """
 

@@ -1,4 +1,4 @@
-"""What tests take for records, and which errors they do not pass over."""
+"""How the tests' readers decode records, and which errors they report."""
 
 from __future__ import annotations
 
