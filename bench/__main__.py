@@ -175,7 +175,7 @@ class Run:
                         self._measure(cases, chosen, opened, Path(scratch) / f"brokers-{number}")
 
     def _contestants(self, scratch: Path) -> tuple[Makers, Makers]:
-        """What runs the cases for one node, and what runs those for a cluster."""
+        """The contestants of the cases with one node, and those of the cases with a cluster."""
         if self._before is not None:
             package = copied_package(self._before, scratch / "before")
             nodes: Makers = {PEER: earlier_node(package), OURS: OttlaNode}
@@ -193,19 +193,19 @@ class Run:
     def _measure_lifecycle(self, makers: Makers, directory: Path) -> None:
         self._announce(f"{lifecycle.GROUP}: {lifecycle.NAME}")
         begun = time.monotonic()
-        fresh = {who: (lambda path, make=make: make(path, SETTINGS)) for who, make in makers.items()}
+        fresh = {side: (lambda path, make=make: make(path, SETTINGS)) for side, make in makers.items()}
         self._keep(run_lifecycle(fresh, directory, runs=self._runs), begun)
 
     def _measure(self, cases: Sequence[Case], makers: Makers, opened: clients.Clients, directory: Path) -> None:
         """Cases that share a pair of brokers."""
         settings = {**SETTINGS, **cases[0].settings}
         with ExitStack() as stack:
-            brokers = {who: stack.enter_context(make(directory / who, settings)) for who, make in makers.items()}
-            wanted = {name for case in cases for name in case.floors}
+            brokers = {side: stack.enter_context(make(directory / side, settings)) for side, make in makers.items()}
+            floor_names = {name for case in cases for name in case.floors}
             floors: dict[str, Broker] = {
                 floor.name: stack.enter_context(floor(directory / floor.__name__, settings))
                 for floor in floors_here()
-                if floor.name in wanted
+                if floor.name in floor_names
             }
             warm_up(brokers, opened)
             rehearse([case for case in cases if case.floors], brokers, opened, seconds=self._rehearsal_s)

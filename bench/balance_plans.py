@@ -28,14 +28,16 @@ def main(arguments: list[str]) -> int:
         state, goals = cluster_of(seed), default_goals()
         plan = make_plan(state, goals)
         violated += any(result.is_hard and result.violations_after for result in plan.goals)
-        left = [result for result in plan.goals if result.violations_after]
-        unreached += bool(left)
-        not_found += [f"{seed} ({result.goal})" for result in left if not result.left[0].startswith("no plan")][:1]
+        unreached_goals = [result for result in plan.goals if result.violations_after]
+        unreached += bool(unreached_goals)
+        not_found += [
+            f"{seed} ({result.goal})" for result in unreached_goals if not result.left[0].startswith("no plan")
+        ][:1]
         enough = plan.size_bytes / FACTOR_MAX
         bound = best_bound_bytes(state, goals, plan, enough_bytes=enough)
         if bound < enough:
             beyond.append(f"{seed} ({plan.size_bytes / bound:.2f} x)")
-            largest = max(one.size_bytes for one in state.partitions.values())
+            largest = max(partition.size_bytes for partition in state.partitions.values())
             is_bad = is_bad or plan.size_bytes > FACTOR_MAX * bound + largest
     print(f"{count} clusters; {violated} with a violated hard goal, {unreached} with an unreached soft goal")
     print(

@@ -27,14 +27,14 @@ WORSE_MAX = 0.03
 @contextmanager
 def python_path(package: Path) -> Iterator[None]:
     """Processes that are started meanwhile run that package."""
-    kept = os.environ.get("PYTHONPATH")
+    former_path = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = str(package)
     try:
         yield
     finally:
         os.environ.pop("PYTHONPATH")
-        if kept is not None:
-            os.environ["PYTHONPATH"] = kept
+        if former_path is not None:
+            os.environ["PYTHONPATH"] = former_path
 
 
 class EarlierNode(OttlaNode):

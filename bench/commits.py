@@ -43,13 +43,13 @@ class CommitOutcome(NamedTuple):
 
 def commit_frame(group: str, topic: str, partitions: Sequence[int], *, offset: int) -> bytes:
     """An OffsetCommit of a client that is no member of the group."""
-    wanted = [
+    offsets = [
         OffsetCommitRequestPartition(partition_index=partition, committed_offset=offset) for partition in partitions
     ]
     request = OffsetCommitRequest(
         group_id=group,
         generation_id_or_member_epoch=-1,
-        topics=[OffsetCommitRequestTopic(name=topic, partitions=wanted)],
+        topics=[OffsetCommitRequestTopic(name=topic, partitions=offsets)],
     )
     parts = request_parts(OffsetCommitRequest.API_KEY, VERSION, 1, "bench", request)
     return b"".join(part for part in parts if not isinstance(part, FileRegion))
@@ -62,7 +62,7 @@ def failed_commits(answer: bytes) -> list[int]:
 
 
 def drive_commits(bootstrap: str, frames: Sequence[Sequence[bytes]], *, seconds: float) -> CommitOutcome:
-    """A connection for every list of frames, each going round its list until the time is up."""
+    """Opens a connection for every list of frames; each connection repeats its list until the time is up."""
     host, _, port = bootstrap.partition(":")
     connections = [Connection(socket.create_connection((host, int(port)), TIMEOUT_S), own) for own in frames]
     selector = selectors.DefaultSelector()

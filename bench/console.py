@@ -61,10 +61,10 @@ async def fill(bootstrap: str, *, topics: int, partitions: int, groups: int) -> 
     async with AdminClient(settings) as admin:
         names = [f"topic-{number:05}" for number in range(topics)]
         for begin in range(0, topics, TOPICS_AT_ONCE):
-            wanted = [NewTopic(name=name, partitions=partitions) for name in names[begin : begin + TOPICS_AT_ONCE]]
-            for made in (await admin.topics.create(wanted)).values():
-                if isinstance(made, KafkaError):
-                    raise made
+            new_topics = [NewTopic(name=name, partitions=partitions) for name in names[begin : begin + TOPICS_AT_ONCE]]
+            for creation in (await admin.topics.create(new_topics)).values():
+                if isinstance(creation, KafkaError):
+                    raise creation
         for begin in range(0, groups, GROUPS_AT_ONCE):
             await asyncio.gather(
                 *[

@@ -234,8 +234,8 @@ def prepare(bootstrap: str) -> None:
         client.call(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), version=7)
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
-            found = client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["group-0"]), version=4)
-            if found.coordinators[0].error_code == 0:
+            response = client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["group-0"]), version=4)
+            if response.coordinators[0].error_code == 0:
                 return
             time.sleep(0.1)
     raise TimeoutError("no coordinator")
@@ -259,7 +259,7 @@ def measure(broker: Broker, size: Size) -> Metrics:
         memory = resident_bytes(broker.pid)
         began = time.monotonic()
         crowd.connect(connections - connections // 10)
-        found: Metrics = {
+        metrics: Metrics = {
             "connecting s": time.monotonic() - began,
             MEMORY: (resident_bytes(broker.pid) - memory) / (connections * 0.9) / 1024,
         }
@@ -267,14 +267,14 @@ def measure(broker: Broker, size: Size) -> Metrics:
         crowd.add_members(size.groups)
         broker_cpu_s, client_cpu_s = cpu_seconds(broker.pid), time.process_time()
         latencies = crowd.run(seconds)
-        found["produce p50 ms"] = statistics.median(latencies)
-        found[P99] = percentile(latencies, 0.99)
-        found["longest ms"] = max(latencies)
-        found["records/s"] = len(latencies) / (seconds - WARM_UP_S)
-        found["broker CPU %"] = (cpu_seconds(broker.pid) - broker_cpu_s) / seconds * 100
-        found["client CPU %"] = (time.process_time() - client_cpu_s) / seconds * 100
-        found["RSS MB"] = resident_bytes(broker.pid) / 1e6
-        return found
+        metrics["produce p50 ms"] = statistics.median(latencies)
+        metrics[P99] = percentile(latencies, 0.99)
+        metrics["longest ms"] = max(latencies)
+        metrics["records/s"] = len(latencies) / (seconds - WARM_UP_S)
+        metrics["broker CPU %"] = (cpu_seconds(broker.pid) - broker_cpu_s) / seconds * 100
+        metrics["client CPU %"] = (time.process_time() - client_cpu_s) / seconds * 100
+        metrics["RSS MB"] = resident_bytes(broker.pid) / 1e6
+        return metrics
     finally:
         crowd.close()
 
@@ -304,9 +304,9 @@ def measure_special(package: Path, directory: Path, runs: int) -> Result:  # noq
         for side, make in ((PEER, apache_kafka), (OURS, ottla_node)):
             data = directory / f"crowd-{side}-{run}"
             data.mkdir(parents=True)
-            found = measure_fresh(make, Size(), data)
-            assert found or side == PEER, "Ottla did not survive"
-            figures[side].append(found or dict(BUDGET))
+            metrics = measure_fresh(make, Size(), data)
+            assert metrics or side == PEER, "Ottla did not survive"
+            figures[side].append(metrics or dict(BUDGET))
     return as_result(GROUP, NAME, dict.fromkeys(BUDGET, Goal(ratio=1.0)), figures)
 
 
@@ -331,8 +331,8 @@ def main() -> None:
     allow_open_files(size.connections)
     for make in [ottla_node] if options.without_kafka else [ottla_node, apache_kafka]:
         with tempfile.TemporaryDirectory() as directory:
-            found = measure_fresh(make, size, Path(directory))
-        print(f"{make.__name__}: " + "  ".join(f"{name} {value:.2f}" for name, value in found.items()), flush=True)
+            metrics = measure_fresh(make, size, Path(directory))
+        print(f"{make.__name__}: " + "  ".join(f"{name} {value:.2f}" for name, value in metrics.items()), flush=True)
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def point_case(count: int, *, judged: bool) -> Case:
         # A new administrator, because the first one still uses the old controller.
         admin = AdminClient({"bootstrap.servers": broker.bootstrap, "log_level": 0})
         done(admin.delete_topics([name, f"{name}-after"]))
-        # The next case should not pay for this.
+        # The next case must not include the cost of the deletion.
         until(lambda: _logs(broker, name) == 0, "every log is deleted", pause_s=LOOK_S)
         return {"created s": created_s, **restarted, "controller failover s": failover_s}
 
@@ -83,7 +83,7 @@ def point_case(count: int, *, judged: bool) -> Case:
 def _restarted(cluster: BrokerCluster, name: str, count: int) -> Metrics:
     """A node that does not lead the quorum stops in order and starts again."""
     controller = active_controller(cluster)
-    node = next(other for other in cluster.node_ids if other != controller)
+    node = next(node_id for node_id in cluster.node_ids if node_id != controller)
     started = time.monotonic()
     cluster.stop_node(node)
     stopped_s = time.monotonic() - started
@@ -95,9 +95,9 @@ def _restarted(cluster: BrokerCluster, name: str, count: int) -> Metrics:
 
 
 def _without_controller(cluster: BrokerCluster, name: str, count: int) -> float:
-    """From the kill of the active controller to the first topic that its successor has created, as seen by brokers."""
+    """Seconds from the kill of the active controller to the first topic of its successor, as seen by brokers."""
     controller = active_controller(cluster)
-    survivor = next(other for other in cluster.node_ids if other != controller)
+    survivor = next(node_id for node_id in cluster.node_ids if node_id != controller)
     after = f"{name}-after"
     cluster.kill_node(controller)
     killed = time.monotonic()
@@ -105,13 +105,13 @@ def _without_controller(cluster: BrokerCluster, name: str, count: int) -> float:
         until(lambda: _is_created(cluster.address(survivor), after), "a topic is created by the next controller")
         return time.monotonic() - killed
     finally:
-        # In any case: the next round and the next point need all three nodes.
+        # After a failure, too: the next round and the next point need all three nodes.
         cluster.start_node(controller)
         wait_in_sync(cluster.bootstrap, name, count)
 
 
 def wait_in_sync(bootstrap: str, name: str, count: int) -> None:
-    """Until every partition has a leader and three replicas in sync."""
+    """Waits until every partition has a leader and three replicas in sync."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
     def is_whole() -> bool:
@@ -128,18 +128,20 @@ def active_controller(cluster: BrokerCluster) -> int:
 
 
 def _quorum(cluster: BrokerCluster) -> ResponsePartitionData:
-    wanted = RequestTopicData(topic_name="__cluster_metadata", partitions=[RequestPartitionData(partition_index=0)])
+    metadata_topic = RequestTopicData(
+        topic_name="__cluster_metadata", partitions=[RequestPartitionData(partition_index=0)]
+    )
     with RawClient(cluster.address(1)) as client:
-        answer = client.call(DescribeQuorumRequest(topics=[wanted]), 2)
+        answer = client.call(DescribeQuorumRequest(topics=[metadata_topic]), 2)
     data: ResponsePartitionData = answer.topics[0].partitions[0]
     return data
 
 
 def _is_created(address: str, name: str) -> bool:
-    wanted = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
+    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1)
     try:
         with RawClient(address, timeout_seconds=2.0) as client:
-            answer = client.call(CreateTopicsRequest(topics=[wanted], timeout_ms=1_000), 7)
+            answer = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=1_000), 7)
     except (ConnectionClosed, TimeoutError):
         return False
     # The answer may have been lost with the killed controller.
@@ -152,10 +154,10 @@ def _logs(cluster: BrokerCluster, name: str) -> int:
     return sum(entry.startswith(prefix) for directory in cluster.data_directories for entry in os.listdir(directory))
 
 
-def until(condition: Callable[[], bool], what: str, *, pause_s: float = 0.02) -> None:
+def until(condition: Callable[[], bool], expectation: str, *, pause_s: float = 0.02) -> None:
     deadline = time.monotonic() + WAIT_S
     while not condition():
-        assert time.monotonic() < deadline, f"in vain waited {WAIT_S:.0f} s until {what}"
+        assert time.monotonic() < deadline, f"in vain waited {WAIT_S:.0f} s until {expectation}"
         time.sleep(pause_s)
 
 

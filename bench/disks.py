@@ -6,7 +6,9 @@ partition. compaction: a topic becomes compacted; from the change of its configu
 
 The readers have the lowest priority of the processes, as if they had machines of their own: four of them take all of
 two cores, and a producer that has no core says nothing about a broker. `--reader-nice 0` gives them the usual one. With
-`--reader-rate 100` each of them reads 100 MB/s at most, as over a network.
+`--reader-rate 100` each of them reads 100 MB/s at most, as over a network. A reader receives all that its socket has
+with one system call, which a kernel without preemption never interrupts: 4 MiB take it 7 to 14 ms on a processor that
+the broker or the producer may be waiting for. With `--reader-buffer 131072` no call receives more than 128 KiB.
 
 One broker after the other, each alone on the machine, with its files where `TMPDIR` says: that should be a disk. The
 page cache is dropped through `/proc/sys/vm/drop_caches`, which needs the rights for it.
@@ -76,6 +78,8 @@ class ReaderOptions(NamedTuple):
     nice: int = LOWEST_PRIORITY
     # Megabytes per second of each reader; 0 without a limit.
     rate: float = 0.0
+    # Bytes of the socket's receive buffer; 0 leaves it to the system.
+    buffer_bytes: int = 0
 
 
 def cold(broker: Broker, gigabytes: float, readers_are: ReaderOptions) -> Metrics:
@@ -83,9 +87,9 @@ def cold(broker: Broker, gigabytes: float, readers_are: ReaderOptions) -> Metric
         create(broker.bootstrap, "old", PARTITIONS)
         create(broker.bootstrap, "new", 1)
         fill(broker.bootstrap, "old", gigabytes)
-        found = {"produce p50 ms": 0.0, "produce p99 ms": 0.0}
+        metrics = {"produce p50 ms": 0.0, "produce p99 ms": 0.0}
         pulse(broker.bootstrap, PULSE_S / 2)
-        found["produce p50 ms"], found["produce p99 ms"] = pulse(broker.bootstrap, PULSE_S)
+        metrics["produce p50 ms"], metrics["produce p99 ms"] = pulse(broker.bootstrap, PULSE_S)
         wait_s = longest_wait_s(gigabytes)
         for kind in ("cold", "warm"):
             readers = [start_reader(broker.bootstrap, "old", wait_s, readers_are) for _ in range(READERS)]
@@ -96,15 +100,15 @@ def cold(broker: Broker, gigabytes: float, readers_are: ReaderOptions) -> Metric
             cpu_s, began = cpu_seconds(broker.pid), time.monotonic()
             for reader in readers:
                 let_read(reader)
-            found[f"{kind} p50 ms"], found[f"{kind} p99 ms"] = pulse(
+            metrics[f"{kind} p50 ms"], metrics[f"{kind} p99 ms"] = pulse(
                 broker.bootstrap, wait_s, lambda readers=readers: all(reader.poll() is not None for reader in readers)
             )
-            found[f"{kind} read s"] = time.monotonic() - began
-            found[f"{kind} broker CPU s"] = cpu_seconds(broker.pid) - cpu_s
+            metrics[f"{kind} read s"] = time.monotonic() - began
+            metrics[f"{kind} broker CPU s"] = cpu_seconds(broker.pid) - cpu_s
             assert all(reader.returncode == 0 for reader in readers), "a reader failed"
-    found["cold p99 / alone"] = found["cold p99 ms"] / found["produce p99 ms"]
-    found["cold p99 / warm"] = found["cold p99 ms"] / found["warm p99 ms"]
-    return found
+    metrics["cold p99 / alone"] = metrics["cold p99 ms"] / metrics["produce p99 ms"]
+    metrics["cold p99 / warm"] = metrics["cold p99 ms"] / metrics["warm p99 ms"]
+    return metrics
 
 
 def recovery(broker: Broker, gigabytes: float) -> Metrics:
@@ -254,7 +258,7 @@ def send(producer: Producer, topic: str, value: bytes, key: bytes | None, partit
 def pulse(bootstrap: str, seconds: float, is_over: Callable[[], bool] = lambda: False) -> tuple[float, float]:
     """p50 and p99 of acknowledged records of 1 KiB at a steady rate, in milliseconds."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all"})
-    found: list[float] = []
+    latencies_s: list[float] = []
     value = os.urandom(1024)
     # The first record waits for connections and metadata.
     producer.produce("new", value)
@@ -262,20 +266,21 @@ def pulse(bootstrap: str, seconds: float, is_over: Callable[[], bool] = lambda: 
     due = began = time.monotonic()
     while time.monotonic() < began + seconds and not is_over():
         due += 1 / PULSE_RATE
-        while (left := due - time.monotonic()) > 0:
-            producer.poll(left)
+        while (pause_s := due - time.monotonic()) > 0:
+            producer.poll(pause_s)
         # Measured from the moment at which the record was due, also if the machine was late.
-        producer.produce("new", value, on_delivery=lambda *_, sent=due: found.append(time.monotonic() - sent))
+        producer.produce("new", value, on_delivery=lambda *_, sent=due: latencies_s.append(time.monotonic() - sent))
         producer.poll(0)
     assert producer.flush(WAIT_S) == 0
-    found.sort()
-    return statistics.median(found) * 1000, found[int(len(found) * 0.99)] * 1000
+    latencies_s.sort()
+    return statistics.median(latencies_s) * 1000, latencies_s[int(len(latencies_s) * 0.99)] * 1000
 
 
 def start_reader(bootstrap: str, topic: str, wait_s: float, options: ReaderOptions) -> subprocess.Popen[bytes]:
     """A process that is ready to read, and waits for `let_read`: a cold start of Python is not part of the measure."""
     command = [sys.executable, "-m", "bench.disks", "--read", bootstrap, topic, str(wait_s)]
     command += ["--reader-nice", str(options.nice), "--reader-rate", str(options.rate)]
+    command += ["--reader-buffer", str(options.buffer_bytes)]
     reader = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert reader.stdout is not None
     assert reader.stdout.readline(), "a reader failed"
@@ -287,18 +292,19 @@ def let_read(reader: subprocess.Popen[bytes]) -> None:
     reader.stdin.close()
 
 
-def read_whole(bootstrap: str, topic: str, wait_s: float, rate: float) -> None:
+def read_whole(bootstrap: str, topic: str, wait_s: float, options: ReaderOptions) -> None:
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": "readers",
             "fetch.message.max.bytes": 1 << 22,
             "enable.auto.commit": False,
+            "socket.receive.buffer.bytes": options.buffer_bytes,
         }
     )
     places = [TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)]
     ends = [consumer.get_watermark_offsets(place, timeout=60)[1] for place in places]
-    wanted = sum(ends)
+    missing = sum(ends)
     # Connects, and has the broker load its code for fetches.
     consumer.assign([TopicPartition(topic, 0, ends[0] - 1)])
     assert consumer.consume(1, timeout=60), "the last record did not arrive"
@@ -307,13 +313,13 @@ def read_whole(bootstrap: str, topic: str, wait_s: float, rate: float) -> None:
     sys.stdin.read()
     consumer.assign(places)
     begun, read_bytes = time.monotonic(), 0
-    while wanted > 0:
-        assert time.monotonic() < begun + wait_s, f"{wanted} records are missing"
+    while missing > 0:
+        assert time.monotonic() < begun + wait_s, f"{missing} records are missing"
         read = [len(message) for message in consumer.consume(100, timeout=1.0) if message.error() is None]
-        wanted -= len(read)
+        missing -= len(read)
         read_bytes += sum(read)
-        if rate:
-            time.sleep(max(0.0, begun + read_bytes / (rate * 1e6) - time.monotonic()))
+        if options.rate:
+            time.sleep(max(0.0, begun + read_bytes / (options.rate * 1e6) - time.monotonic()))
     consumer.close()
 
 
@@ -326,33 +332,36 @@ def main() -> None:
         "--reader-nice", type=int, default=LOWEST_PRIORITY, help="priority of the readers (default: 19)"
     )
     parser.add_argument("--reader-rate", type=float, default=0.0, help="MB/s of each reader (default: no limit)")
+    parser.add_argument(
+        "--reader-buffer", type=int, default=0, metavar="BYTES", help="of each reader's socket (default: the system's)"
+    )
     parser.add_argument("--read", nargs=3, metavar=("BOOTSTRAP", "TOPIC", "WAIT_S"), help=argparse.SUPPRESS)
     options = parser.parse_args()
+    readers = ReaderOptions(options.reader_nice, options.reader_rate, options.reader_buffer)
     if options.read:
         bootstrap, topic, wait_s = options.read
-        os.nice(options.reader_nice)
-        read_whole(bootstrap, topic, float(wait_s), options.reader_rate)
+        os.nice(readers.nice)
+        read_whole(bootstrap, topic, float(wait_s), readers)
         return
     kinds: dict[str, type[ApacheKafka] | type[OttlaFromFile]] = {"kafka": ApacheKafka, "ottla": OttlaFromFile}
-    readers = ReaderOptions(options.reader_nice, options.reader_rate)
     works: Mapping[str, Part] = {
         "cold": partial(cold, readers_are=readers),
         "recovery": recovery,
         "compaction": compaction,
     }
     for part in options.parts or PARTS:
-        found: dict[str, Metrics] = {}
+        results: dict[str, Metrics] = {}
         for name, kind in kinds.items():
             if options.only not in (None, name):
                 continue
             directory = Path(tempfile.mkdtemp(prefix="ottla-disks-"))
             try:
-                found[name] = works[part](kind(directory, SETTINGS), options.gigabytes)
+                results[name] = works[part](kind(directory, SETTINGS), options.gigabytes)
             finally:
                 shutil.rmtree(directory, ignore_errors=True)
-        print(f"{part}, {options.gigabytes:g} GB\n{'':<36}" + "".join(f"{name:>10}" for name in found), flush=True)
-        for metric in next(iter(found.values())):
-            cells = "".join(f"{metrics[metric]:>10.2f}" for metrics in found.values())
+        print(f"{part}, {options.gigabytes:g} GB\n{'':<36}" + "".join(f"{name:>10}" for name in results), flush=True)
+        for metric in next(iter(results.values())):
+            cells = "".join(f"{metrics[metric]:>10.2f}" for metrics in results.values())
             print(f"{metric:<36}{cells}", flush=True)
 
 

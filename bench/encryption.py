@@ -24,7 +24,7 @@ GOALS = {CPU_PER_GB: Goal(ratio=1.0)}
 RECORD_BYTES = 1024
 RECORDS = 150_000
 PARTITIONS = 6
-# So many records before the measurement let the peer's JIT compiler finish most of its work.
+# This number of records before the measurement let the peer's JIT compiler finish most of its work.
 WARM_UP_ROUNDS = 3
 
 
@@ -34,15 +34,17 @@ def measure_tls(name: str, directory: Path, runs: int) -> Result:
     rounds: dict[str, list[Metrics]] = {PEER: [], OURS: []}
     with ExitStack() as stack:
         nodes = {
-            who: stack.enter_context(SecuredNode(directory / f"{who}-{name}", {"CLIENTS": "SSL"}, settings, kind=kind))
-            for who, kind in ((PEER, ApacheKafka), (OURS, OttlaFromFile))
+            side: stack.enter_context(
+                SecuredNode(directory / f"{side}-{name}", {"CLIENTS": "SSL"}, settings, kind=kind)
+            )
+            for side, kind in ((PEER, ApacheKafka), (OURS, OttlaFromFile))
         }
         for _ in range(WARM_UP_ROUNDS):
             _round(nodes[PEER], certificates, name)
         _round(nodes[OURS], certificates, name)
         for _ in range(runs):
-            for who, node in nodes.items():
-                rounds[who].append(_round(node, certificates, name))
+            for side, node in nodes.items():
+                rounds[side].append(_round(node, certificates, name))
     return as_result(GROUP, name, GOALS, rounds)
 
 

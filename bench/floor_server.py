@@ -122,20 +122,20 @@ class Files:
         return struct.pack(">ii", len(answer) + 4, header.correlation_id) + answer
 
     def fetch(self, frame: memoryview) -> tuple[list[Part], bool]:
-        """The answer, and whether it has any records."""
+        """The answer, and True if it has any records."""
         header, request = parse_request(frame)
         assert isinstance(request, FetchRequest)
         has_data = False
         topics = []
         for topic in request.topics:
             partitions = []
-            for wanted in topic.partitions:
-                file = self._file(wanted.partition)
-                region = file.region(wanted.fetch_offset, wanted.partition_max_bytes)
+            for fetched in topic.partitions:
+                file = self._file(fetched.partition)
+                region = file.region(fetched.fetch_offset, fetched.partition_max_bytes)
                 has_data = has_data or region is not None
                 partitions.append(
                     PartitionData(
-                        partition_index=wanted.partition,
+                        partition_index=fetched.partition,
                         high_watermark=file.next_offset,
                         last_stable_offset=file.next_offset,
                         log_start_offset=0,

@@ -41,7 +41,7 @@ PROCESS_TIMEOUT_S = 120.0
 def running_host(directory: Path, nodes: int) -> Iterator[tuple[str, int, list[int]]]:
     """The bootstrap servers, the process of the supervisor, and those of its nodes."""
     (controller,) = free_ports(1)
-    port, kept = ports_in_a_row(nodes)
+    port, reserved_ports = ports_in_a_row(nodes)
     file = directory / "host.properties"
     settings = {
         "process.roles": "broker,controller",
@@ -65,7 +65,7 @@ def running_host(directory: Path, nodes: int) -> Iterator[tuple[str, int, list[i
     finally:
         process.terminate()
         process.wait(PROCESS_TIMEOUT_S)
-        for reserved in kept:
+        for reserved in reserved_ports:
             reserved.close()
 
 
@@ -74,14 +74,14 @@ def measure(nodes: int) -> dict[str, float]:
         tempfile.TemporaryDirectory(prefix="ottla-host-") as scratch,
         running_host(Path(scratch), nodes) as (bootstrap, supervisor, pids),
     ):
-        found: dict[str, float] = {"nodes": nodes}
+        figures: dict[str, float] = {"nodes": nodes}
         idle_ns = _cpu_ns(pids)
         supervisor_ns = cpu_ns(supervisor)
         time.sleep(IDLE_S)
-        found["idle, % of a core for each node"] = (_cpu_ns(pids) - idle_ns) / nodes / IDLE_S / 1e7
-        found["idle supervisor, % of a core"] = (cpu_ns(supervisor) - supervisor_ns) / IDLE_S / 1e7
-        found["MB for each node"] = sum(map(resident_bytes, pids)) / nodes / 1e6
-        found["MB of the supervisor"] = resident_bytes(supervisor) / 1e6
+        figures["idle, % of a core for each node"] = (_cpu_ns(pids) - idle_ns) / nodes / IDLE_S / 1e7
+        figures["idle supervisor, % of a core"] = (cpu_ns(supervisor) - supervisor_ns) / IDLE_S / 1e7
+        figures["MB for each node"] = sum(map(resident_bytes, pids)) / nodes / 1e6
+        figures["MB of the supervisor"] = resident_bytes(supervisor) / 1e6
         touch_memory(Path(scratch), 2 * REQUESTS * RECORDS_PER_BATCH * VALUE_BYTES)
         led = _leaders(bootstrap, nodes)
         _drive(led, REQUESTS // 2 // nodes)
@@ -89,10 +89,10 @@ def measure(nodes: int) -> dict[str, float]:
         _drive(led, REQUESTS // nodes)
         elapsed_s = time.monotonic() - began
         requests = REQUESTS // nodes * nodes
-        found["CPU of a request, µs"] = (_cpu_ns(pids) - spent_ns) / requests / 1e3
-        found["requests/s"] = requests / elapsed_s
-        found["MB/s"] = requests * RECORDS_PER_BATCH * VALUE_BYTES / elapsed_s / 1e6
-        return found
+        figures["CPU of a request, µs"] = (_cpu_ns(pids) - spent_ns) / requests / 1e3
+        figures["requests/s"] = requests / elapsed_s
+        figures["MB/s"] = requests * RECORDS_PER_BATCH * VALUE_BYTES / elapsed_s / 1e6
+        return figures
 
 
 def _cpu_ns(pids: list[int]) -> int:
@@ -102,8 +102,8 @@ def _cpu_ns(pids: list[int]) -> int:
 def _leaders(bootstrap: str, nodes: int) -> dict[int, list[int]]:
     """By port of a node: the partitions that it leads."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    wanted = NewTopic(TOPIC, nodes * PARTITIONS_PER_NODE, 1)
-    admin.create_topics([wanted])[TOPIC].result(PROCESS_TIMEOUT_S)
+    topic = NewTopic(TOPIC, nodes * PARTITIONS_PER_NODE, 1)
+    admin.create_topics([topic])[TOPIC].result(PROCESS_TIMEOUT_S)
     described = admin.list_topics(TOPIC, timeout=60)
     led: dict[int, list[int]] = {broker.port: [] for broker in described.brokers.values()}
     for partition in described.topics[TOPIC].partitions.values():

@@ -45,29 +45,29 @@ def measure_sink(package: Path, directory: Path, runs: int) -> Result:
         }
         # One record first: tasks of the sink that create the table at the same time would fail.
         written = 1
-        for who, contestant in contestants.items():
-            fill_topic(cluster.bootstrap, INPUTS[who], written)
-            contestant.wait_for(functools.partial(has_rows, _table(directory, who), written), pause_s=0.1)
+        for side, contestant in contestants.items():
+            fill_topic(cluster.bootstrap, INPUTS[side], written)
+            contestant.wait_for(functools.partial(has_rows, _table(directory, side), written), pause_s=0.1)
         for number in range(WARM_UP_RUNS + runs):
             counts = number >= WARM_UP_RUNS
             records = RECORDS if counts else WARM_UP_RECORDS
             written += records
-            for who in alternating(list(measured), number):
-                contestant, table = contestants[who], _table(directory, who)
+            for side in alternating(list(measured), number):
+                contestant, table = contestants[side], _table(directory, side)
                 # Frozen while its input is produced, so that the measurement begins with the whole input.
                 with contestant.frozen():
-                    fill_topic(cluster.bootstrap, INPUTS[who], records)
+                    fill_topic(cluster.bootstrap, INPUTS[side], records)
                 with metered(contestant, cluster.node(1).pid, records) as metrics:
                     contestant.wait_for(functools.partial(has_rows, table, written), pause_s=0.1)
                 if counts:
-                    measured[who].append(metrics)
+                    measured[side].append(metrics)
     shutil.rmtree(directory)
     group, _, name = SINK.partition(": ")
     return as_result(group, name, GOALS, measured)
 
 
-def _table(directory: Path, who: str) -> Path:
-    return directory / who / "warehouse" / "lake" / INPUTS[who]
+def _table(directory: Path, side: str) -> Path:
+    return directory / side / "warehouse" / "lake" / INPUTS[side]
 
 
 def iceberg_sink(bootstrap: str, place: Path) -> Contestant:
@@ -117,7 +117,7 @@ def ottla_lake(bootstrap: str, place: Path, package: Path) -> Contestant:
 
 
 def has_rows(table: Path, count: int) -> bool:
-    """True if the newest snapshot has so many rows. Both kinds of catalogs keep the metadata in the same folder."""
+    """True if the newest snapshot has at least `count` rows. Both catalogs keep the metadata in the same folder."""
     try:
         newest = max(table.glob("metadata/*.metadata.json"), key=lambda path: path.stat().st_mtime_ns)
         metadata = json.loads(newest.read_text())
@@ -125,8 +125,8 @@ def has_rows(table: Path, count: int) -> bool:
         # There is no table yet, or its metadata is replaced at this moment.
         return False
     current = metadata.get("current-snapshot-id")
-    found = [each for each in metadata.get("snapshots", ()) if each["snapshot-id"] == current]
-    return bool(found) and int(found[0]["summary"]["total-records"]) >= count
+    snapshots = [snapshot for snapshot in metadata.get("snapshots", ()) if snapshot["snapshot-id"] == current]
+    return bool(snapshots) and int(snapshots[0]["summary"]["total-records"]) >= count
 
 
 SPECIALS: tuple[Special, ...] = ((SINK, 60.0, measure_sink),)

@@ -30,7 +30,7 @@ GROUP = "logins"
 CPU_PER_LOGIN = "broker CPU us/login"
 LOGINS_PER_SECOND = "logins/s"
 LOGINS = 4_000
-# So many logins before the measurement let the peer's JIT compiler finish most of its work.
+# This number of logins before the measurement let the peer's JIT compiler finish most of its work.
 WARM_UP_LOGINS = 12_000
 THREADS = 4
 GOALS = {CPU_PER_LOGIN: Goal(ratio=1.0)}
@@ -79,10 +79,10 @@ def measure_logins(mechanism: str, directory: Path, runs: int) -> Result:
         _log_in(nodes[PEER], mechanism, WARM_UP_LOGINS)
         _log_in(nodes[OURS], mechanism, LOGINS // 4)
         for _ in range(runs):
-            for who, node in nodes.items():
+            for side, node in nodes.items():
                 with Meter((node.node.pid,), ()) as meter:
                     _log_in(node, mechanism, LOGINS)
-                rounds[who].append(
+                rounds[side].append(
                     {
                         CPU_PER_LOGIN: meter.broker_cpu_s / LOGINS * 1e6,
                         LOGINS_PER_SECOND: LOGINS / meter.wall_s,
@@ -92,7 +92,7 @@ def measure_logins(mechanism: str, directory: Path, runs: int) -> Result:
 
 
 def _log_in(node: SaslNode, mechanism: str, count: int) -> None:
-    # An address of its own for every thread: ports that wait for their end would run out with one for all.
+    # An address of its own for every thread: with a common address, ports in TIME_WAIT would run out.
     def work(source: str) -> None:
         for _ in range(count // THREADS):
             with RawClient(node.address, source=source) as client:

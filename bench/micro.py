@@ -144,8 +144,8 @@ def produce_in_transaction(count: int, value_bytes: int) -> Callable[[Client], I
 
     def frames(client: Client) -> Iterator[bytes]:
         transactional_id = f"micro-{time.monotonic_ns()}"
-        asked = FindCoordinatorRequest(key_type=1, coordinator_keys=[transactional_id])
-        client.call(joined(request_parts(FIND_COORDINATOR, 4, 1, "micro", asked)))
+        find_coordinator = FindCoordinatorRequest(key_type=1, coordinator_keys=[transactional_id])
+        client.call(joined(request_parts(FIND_COORDINATOR, 4, 1, "micro", find_coordinator)))
         begin = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=900_000)
         error, producer_id = -1, -1
         while error:
@@ -164,7 +164,7 @@ def fetch(topic: str, max_bytes: int, *, partitions: int = 1, step: int = 1) -> 
     def frames(client: Client) -> Iterator[bytes]:  # noqa: ARG001
         offset = 0
         while True:
-            wanted = [
+            fetched = [
                 FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=max_bytes)
                 for index in range(partitions)
             ]
@@ -173,7 +173,7 @@ def fetch(topic: str, max_bytes: int, *, partitions: int = 1, step: int = 1) -> 
                 min_bytes=1,
                 max_bytes=50 << 20,
                 session_epoch=-1,
-                topics=[FetchTopic(topic=topic, partitions=wanted)],
+                topics=[FetchTopic(topic=topic, partitions=fetched)],
             )
             yield joined(request_parts(FETCH, FETCH_VERSION, 1, "micro", request))
             offset = (offset + step) % 1000
@@ -183,8 +183,8 @@ def fetch(topic: str, max_bytes: int, *, partitions: int = 1, step: int = 1) -> 
 
 def fetch_session(client: Client) -> Iterator[bytes]:
     """An incremental session over many idle partitions: the cost of a waiting consumer of a wide topic."""
-    wanted = [FetchPartition(partition=index, partition_max_bytes=1 << 20) for index in range(PARTITIONS_MANY)]
-    topics = [FetchTopic(topic="micro-many", partitions=wanted)]
+    fetched = [FetchPartition(partition=index, partition_max_bytes=1 << 20) for index in range(PARTITIONS_MANY)]
+    topics = [FetchTopic(topic="micro-many", partitions=fetched)]
     opening = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=50 << 20, session_epoch=0, topics=topics)
     answer = client.call(joined(request_parts(FETCH, FETCH_VERSION, 1, "micro", opening)))
     (session_id,) = struct.unpack_from(">i", answer, 11)
@@ -270,8 +270,8 @@ def prepare(port: int) -> None:
 def measure(case: Case, pid: int, port: int) -> float:
     """Microseconds of the node's CPU time per request."""
     client = Client(port)
-    made = case.frames(client)
-    frames = [next(made) for _ in range(case.requests)]
+    frames_of_case = case.frames(client)
+    frames = [next(frames_of_case) for _ in range(case.requests)]
     touch_memory(Path(tempfile.gettempdir()), sum(map(len, frames)) * 5 // 4)
     before = cpu_ns(pid)
     client.drive(frames, in_flight=case.in_flight)

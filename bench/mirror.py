@@ -94,8 +94,8 @@ def mirror_properties(source: str, target: str, topics: str, more: Mapping[str, 
     }
 
 
-def started(who: str, place: Path, properties: Mapping[str, str], package: Path) -> Contestant:
-    return mirror_maker(place, properties) if who == PEER else ottla_mirror(place, properties, package)
+def started(side: str, place: Path, properties: Mapping[str, str], package: Path) -> Contestant:
+    return mirror_maker(place, properties) if side == PEER else ottla_mirror(place, properties, package)
 
 
 @contextlib.contextmanager
@@ -114,26 +114,26 @@ def measure_copying(offsets: str, package: Path, directory: Path, runs: int) -> 
         source = nodes["source"].bootstrap
         create_topics(source, dict.fromkeys(measured, PARTITIONS))
         contestants = {}
-        for who in measured:
-            properties = mirror_properties(source, nodes[who].bootstrap, who, {"ottla.offsets": offsets})
-            contestants[who] = stack.enter_context(started(who, directory / who, properties, package))
+        for side in measured:
+            properties = mirror_properties(source, nodes[side].bootstrap, side, {"ottla.offsets": offsets})
+            contestants[side] = stack.enter_context(started(side, directory / side, properties, package))
         written = 0
         for number in range(WARM_UP_RUNS + runs):
             counts = number >= WARM_UP_RUNS
             records = RECORDS if counts else WARM_UP_RECORDS
             written += records
-            for who in alternating(list(measured), number):
-                contestant = contestants[who]
+            for side in alternating(list(measured), number):
+                contestant = contestants[side]
                 # Frozen while its input is produced, so that the measurement begins with the whole input.
                 with contestant.frozen():
-                    fill_topic(source, who, records)
-                is_translated = who == OURS and offsets == TRANSLATED
-                copied = functools.partial(positions if is_translated else ends, nodes[who].bootstrap, f"a.{who}")
-                pids = [nodes["source"].node(1).pid, nodes[who].node(1).pid]
+                    fill_topic(source, side, records)
+                is_translated = side == OURS and offsets == TRANSLATED
+                copied = functools.partial(positions if is_translated else ends, nodes[side].bootstrap, f"a.{side}")
+                pids = [nodes["source"].node(1).pid, nodes[side].node(1).pid]
                 with metered(contestant, pids, records) as metrics:
                     contestant.wait_for(functools.partial(has_all, copied, written), pause_s=0.05, limit_s=START_S)
                 if counts:
-                    measured[who].append(metrics)
+                    measured[side].append(metrics)
     shutil.rmtree(directory)
     return result(COPYING % offsets, COPYING_GOALS, measured)
 
@@ -166,7 +166,7 @@ def ends(bootstrap: str, topic: str) -> int:
 def positions(bootstrap: str, topic: str) -> int:
     """The positions at the source, which `ottla mirror` commits with the records."""
     places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-    return sum(max(0, one.offset) for one in asking(bootstrap, "mirror-a-b").committed(places, timeout=10))
+    return sum(max(0, position.offset) for position in asking(bootstrap, "mirror-a-b").committed(places, timeout=10))
 
 
 # Latency.
@@ -177,10 +177,10 @@ def measure_latency(offsets: str, package: Path, directory: Path, runs: int) -> 
     with clusters() as nodes:
         source = nodes["source"].bootstrap
         create_topics(source, dict.fromkeys(measured, 1))
-        for who, figures in measured.items():
-            properties = mirror_properties(source, nodes[who].bootstrap, who, {"ottla.offsets": offsets})
-            arriving = Pulse(source, who, f"a.{who}", rate=RATE, arrives_at=nodes[who].bootstrap)
-            with started(who, directory / who, properties, package) as contestant, arriving as pulse:
+        for side, figures in measured.items():
+            properties = mirror_properties(source, nodes[side].bootstrap, side, {"ottla.offsets": offsets})
+            arriving = Pulse(source, side, f"a.{side}", rate=RATE, arrives_at=nodes[side].bootstrap)
+            with started(side, directory / side, properties, package) as contestant, arriving as pulse:
                 # The first records wait for the start of the mirror, which is not part of the measurement.
                 contestant.wait_for(pulse.has_begun, limit_s=START_S)
                 pulse.settle()
@@ -204,21 +204,21 @@ def measure_at_rest(package: Path, directory: Path, runs: int) -> Result:
     names = [f"topic-{number}" for number in range(TOPICS)]
     with ottla.testing.cluster() as source:
         create_topics(source.bootstrap, dict.fromkeys(names, PARTITIONS_AT_REST))
-        for who in measured:
+        for side in measured:
             with ottla.testing.cluster() as target, trickle(source.bootstrap, names[:BUSY_TOPICS]):
                 properties = mirror_properties(source.bootstrap, target.bootstrap, ".*", {})
-                with started(who, directory / who, properties, package) as contestant:
+                with started(side, directory / side, properties, package) as contestant:
                     has_begun = functools.partial(has_copies, target.bootstrap, names)
                     contestant.wait_for(has_begun, pause_s=1.0, limit_s=START_S)
-                    # The first new topic tells that the workers are at work.
-                    seconds_to_copy(contestant, source, target, f"new-{who}")
+                    # The first new topic shows that the workers are running.
+                    seconds_to_copy(contestant, source, target, f"new-{side}")
                     for number in range(runs):
                         figures = figures_at_rest(contestant, [source.node(1).pid, target.node(1).pid])
                         seconds = [
-                            seconds_to_copy(contestant, source, target, f"new-{who}-{number}-{topic}")
+                            seconds_to_copy(contestant, source, target, f"new-{side}-{number}-{topic}")
                             for topic in range(NEW_TOPICS)
                         ]
-                        measured[who].append({**figures, "s to a new topic": statistics.mean(seconds)})
+                        measured[side].append({**figures, "s to a new topic": statistics.mean(seconds)})
     shutil.rmtree(directory)
     return result(AT_REST, AT_REST_GOALS, measured)
 
@@ -237,7 +237,7 @@ def figures_at_rest(contestant: Contestant, nodes: list[int]) -> Metrics:
 def seconds_to_copy(
     contestant: Contestant, source: ottla.testing.Cluster, target: ottla.testing.Cluster, name: str
 ) -> float:
-    """From the acknowledged first record of a new topic until it can be read in the copy."""
+    """The seconds from the acknowledged first record of a new topic until it can be read in the copy."""
     # Not in step with the intervals of the contestants.
     time.sleep(random.uniform(0.0, REFRESH_S))
     create_topics(source.bootstrap, {name: PARTITIONS})
@@ -246,7 +246,7 @@ def seconds_to_copy(
     copied = functools.partial(ends, target.bootstrap, f"a.{name}")
 
     def is_copied() -> bool:
-        # First whether it exists: librdkafka goes on to say that a topic is unknown for which it has asked too early.
+        # The topic must exist first: librdkafka keeps reporting a topic as unknown if it was asked for too early.
         return has_copies(target.bootstrap, [name]) and has_all(copied, PARTITIONS)
 
     contestant.wait_for(is_copied, pause_s=0.1, limit_s=START_S)

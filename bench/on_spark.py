@@ -1,4 +1,4 @@
-"""What the cases on Spark have in common: a topic, a process of their own, alternating runs, the CPU time of Spark.
+"""Shared by the cases on Spark: a topic, a process for each case, alternating runs, the CPU time of Spark.
 
 A case runs as `python -m bench.MODULE RUNS`, so that Spark ends with the process, and prints its figures. The CPU time
 is that of the JVM and all Python processes, ended ones included, without the node. The first runs of each kind warm up
@@ -51,14 +51,14 @@ def alternated(
     runs: int, works: Mapping[str, Callable[[int], object]], metrics: Callable[[Spent], Metrics], *, node_pid: int
 ) -> dict[str, list[Metrics]]:
     """The figures of each kind of work, which gets the number of the run."""
-    measured: dict[str, list[Metrics]] = {who: [] for who in works}
+    measured: dict[str, list[Metrics]] = {side: [] for side in works}
     for number in range(WARM_UP_RUNS + runs):
-        for who in alternating(list(works), number):
+        for side in alternating(list(works), number):
             begun, before = time.monotonic(), cpu_seconds(node_pid)
-            works[who](number)
+            works[side](number)
             spent = cpu_seconds(node_pid) - before, time.monotonic() - begun
             if number >= WARM_UP_RUNS:
-                measured[who].append(metrics(spent))
+                measured[side].append(metrics(spent))
     return measured
 
 
@@ -79,8 +79,8 @@ def fill(bootstrap: str) -> None:
 def cpu_seconds(node_pid: int) -> float:
     """CPU time of this process and its descendants, ended ones included, without the node."""
     total = 0.0
-    here = psutil.Process()
-    for process in [here, *here.children(recursive=True)]:
+    own_process = psutil.Process()
+    for process in [own_process, *own_process.children(recursive=True)]:
         try:
             if process.pid != node_pid:
                 total += sum(process.cpu_times()[:4])

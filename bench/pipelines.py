@@ -84,21 +84,21 @@ def measure_files(package: Path, directory: Path, runs: int) -> Result:
     with ottla.testing.cluster() as cluster, ExitStack() as stack:
         create_topics(cluster.bootstrap, dict.fromkeys(measured, 1))
         contestants = {}
-        for who in measured:
-            place = directory / who
-            connectors = file_connectors(place, who)
-            contestants[who] = stack.enter_context(
+        for side in measured:
+            place = directory / side
+            connectors = file_connectors(place, side)
+            contestants[side] = stack.enter_context(
                 kafka_connect(cluster.bootstrap, place, connectors)
-                if who == PEER
+                if side == PEER
                 else ottla_connect(cluster.bootstrap, place, connectors, package)
             )
         node = cluster.node(1).pid
         for number in range(WARM_UP_RUNS + runs):
-            for who in alternating(list(measured), number):
+            for side in alternating(list(measured), number):
                 counts = number >= WARM_UP_RUNS
-                metrics = _file_run(contestants[who], directory / who, block if counts else warm_up, node)
+                metrics = _file_run(contestants[side], directory / side, block if counts else warm_up, node)
                 if counts:
-                    measured[who].append(metrics)
+                    measured[side].append(metrics)
     shutil.rmtree(directory)
     return result(FILES, THROUGHPUT, measured)
 
@@ -114,11 +114,11 @@ def file_connectors(place: Path, topic: str) -> list[dict[str, str]]:
 
 def _file_run(contestant: Contestant, place: Path, block: bytes, node: int) -> Metrics:
     out = place / "out.txt"
-    wanted = (place / "in.txt").stat().st_size + len(block)
+    wanted_bytes = (place / "in.txt").stat().st_size + len(block)
     with metered(contestant, node, len(block) // LINE_BYTES) as metrics:
         with (place / "in.txt").open("ab") as file:
             file.write(block)
-        contestant.wait_for(lambda: out.exists() and out.stat().st_size >= wanted)
+        contestant.wait_for(lambda: out.exists() and out.stat().st_size >= wanted_bytes)
     return metrics
 
 
@@ -145,15 +145,15 @@ def measure_topics(package: Path, directory: Path, runs: int) -> Result:
             counts = number >= WARM_UP_RUNS
             records = RECORDS if counts else WARM_UP_RECORDS
             written += records
-            for who in alternating(list(measured), number):
-                contestant = contestants[who]
+            for side in alternating(list(measured), number):
+                contestant = contestants[side]
                 # Frozen while its input is produced, so that the measurement begins with the whole input.
                 with contestant.frozen():
-                    fill_topic(cluster.bootstrap, inputs[who], records)
+                    fill_topic(cluster.bootstrap, inputs[side], records)
                 with metered(contestant, cluster.node(1).pid, records) as metrics:
-                    contestant.wait_for(functools.partial(done[who], written), pause_s=0.05)
+                    contestant.wait_for(functools.partial(done[side], written), pause_s=0.05)
                 if counts:
-                    measured[who].append(metrics)
+                    measured[side].append(metrics)
     shutil.rmtree(directory)
     return result(TOPICS, THROUGHPUT, measured)
 
@@ -192,12 +192,12 @@ def measure_real_time(package: Path, directory: Path, runs: int) -> Result:
 def _latencies(
     package: Path, directory: Path, runs: int, modes: Mapping[str, tuple[str, str]]
 ) -> dict[str, list[Metrics]]:
-    measured: dict[str, list[Metrics]] = {who: [] for who in modes}
+    measured: dict[str, list[Metrics]] = {side: [] for side in modes}
     with ottla.testing.cluster() as cluster:
-        create_topics(cluster.bootstrap, {f"{kind}-{who}": 1 for who in modes for kind in ("in", "out")})
-        for who, (kind, mode) in modes.items():
-            source, target = f"in-{who}", f"out-{who}"
-            place = directory / who
+        create_topics(cluster.bootstrap, {f"{kind}-{side}": 1 for side in modes for kind in ("in", "out")})
+        for side, (kind, mode) in modes.items():
+            source, target = f"in-{side}", f"out-{side}"
+            place = directory / side
             started = query(package, place, cluster.bootstrap, source=source, target=target, kind=kind, mode=mode)
             with started as contestant, Pulse(cluster.bootstrap, source, target) as pulse:
                 # The first records wait for the start of the query, which is not part of the measurement.
@@ -208,7 +208,7 @@ def _latencies(
                     if not latencies_ms:
                         raise CaseFailedError(contestant.complaints())
                     p99 = latencies_ms[int(len(latencies_ms) * 0.99)]
-                    measured[who].append({"p50 ms": statistics.median(latencies_ms), "p99 ms": p99})
+                    measured[side].append({"p50 ms": statistics.median(latencies_ms), "p99 ms": p99})
     shutil.rmtree(directory)
     return measured
 
@@ -217,15 +217,15 @@ def measure_idle(package: Path, directory: Path, runs: int) -> Result:
     """20 idle connectors, half of them sources; then 40, to measure the cost of each further connector."""
     measured: dict[str, list[Metrics]] = {PEER: [], OURS: []}
     with ottla.testing.cluster() as cluster:
-        found = []
+        runs_by_count = []
         for count in (IDLE_CONNECTORS, 2 * IDLE_CONNECTORS):
             place = directory / str(count)
             connectors = [connector for number in range(count // 2) for connector in idle_pair(place, number)]
             with ottla_connect(cluster.bootstrap, place, connectors, package) as worker:
                 outputs = [place / connector["file"] for connector in connectors if connector["name"].startswith("out")]
                 worker.wait_for(functools.partial(_have_lines, outputs), pause_s=0.2)
-                found.append([_idle_run(worker) for _ in range(runs)])
-        few, many = found
+                runs_by_count.append([_idle_run(worker) for _ in range(runs)])
+        few, many = runs_by_count
         for first, second in zip(few, many, strict=True):
             each_mb = (second["memory GB"] - first["memory GB"]) * 1000 / IDLE_CONNECTORS
             each_millicores = (second["cores"] - first["cores"]) * 1000 / IDLE_CONNECTORS
@@ -308,8 +308,8 @@ def _ends(bootstrap: str, topic: str) -> list[int]:
 
 
 def _committed(bootstrap: str, group: str, topic: str) -> list[int]:
-    wanted = [TopicPartition(topic, number) for number in range(PARTITIONS)]
-    return [max(position.offset, 0) for position in asking(bootstrap, group).committed(wanted, timeout=10)]
+    places = [TopicPartition(topic, number) for number in range(PARTITIONS)]
+    return [max(position.offset, 0) for position in asking(bootstrap, group).committed(places, timeout=10)]
 
 
 @functools.cache

@@ -39,9 +39,9 @@ def choose(
     points: tuple[int, ...] = CURVE,
 ) -> list[Case]:
     """The cases of a run; `spent_s` is subtracted from the minutes first, `points` are those of the curve."""
-    everything = [*full_cases(), *full_group_cases(), *full_transaction_cases(), *cluster_cases(points)]
+    all_cases = [*full_cases(), *full_group_cases(), *full_transaction_cases(), *cluster_cases(points)]
     few = [*quick_cases(), *quick_group_cases(), *quick_transaction_cases()]
-    cases = matching(few if quick else everything, pattern)
+    cases = matching(few if quick else all_cases, pattern)
     if minutes is None:
         return cases
     titles = {case.title for case in chain(quick_cases(), essential_group_cases(), quick_transaction_cases())}
@@ -56,9 +56,9 @@ def fitting(cases: Sequence[Case], essential: set[str], *, seconds: float, runs:
     """As many cases as are expected to fit, the essential ones first."""
     chosen: set[str] = set()
     first = in_turn([case for case in cases if case.title in essential])
-    rest = in_turn(spread([case for case in cases if case.title not in essential]))
+    others = in_turn(spread([case for case in cases if case.title not in essential]))
     pairs: set[Pair] = {(False, ())}
-    for case in chain(first, rest):
+    for case in chain(first, others):
         pair = _pair(case)
         needed = planned_seconds(case, runs=runs) + (0.0 if pair in pairs else START_S)
         if needed <= seconds:

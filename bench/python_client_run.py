@@ -70,7 +70,7 @@ class Ottla:
     def produce(self, where: str, topic: str, value: bytes) -> Figures:
         from ottla.client.producer import Producer
 
-        async def whole() -> Figures:
+        async def work() -> Figures:
             config = {"bootstrap.servers": where, "linger.ms": LINGER_MS, "batch.size": BATCH_BYTES}
             async with Producer(config) as producer:
                 await producer.send_and_wait(topic, value, b"first")
@@ -80,12 +80,12 @@ class Ottla:
                 await producer.flush()
                 return measured.figures(RECORDS)
 
-        return _run(whole())
+        return _run(work())
 
     def consume(self, where: str, topic: str, _value: bytes) -> Figures:
         from ottla.client.consumer import Consumer
 
-        async def whole() -> Figures:
+        async def work() -> Figures:
             config = {"bootstrap.servers": where, "auto.offset.reset": "earliest", "max.poll.records": POLL_RECORDS}
             async with Consumer(config) as consumer:
                 await consumer.assign(await consumer.partitions(topic))
@@ -94,16 +94,16 @@ class Ottla:
                     count += len(await consumer.poll())
                 return measured.figures(count)
 
-        return _run(whole())
+        return _run(work())
 
     def latency(self, where: str, topic: str, value: bytes) -> Figures:
         from ottla.client.producer import Producer
 
-        async def whole() -> Figures:
+        async def work() -> Figures:
             async with Producer({"bootstrap.servers": where, "linger.ms": 0}) as producer:
                 return await _percentiles(lambda: producer.send_and_wait(topic, value, b"key"))
 
-        return _run(whole())
+        return _run(work())
 
 
 class OttlaColumns:
@@ -119,7 +119,7 @@ class OttlaColumns:
         }
         table = pyarrow.table(rows)
 
-        async def whole() -> Figures:
+        async def work() -> Figures:
             async with Producer({"bootstrap.servers": where, "linger.ms": LINGER_MS}) as producer:
                 await producer.send_and_wait(topic, value, b"first")
                 measured = Measured()
@@ -128,7 +128,7 @@ class OttlaColumns:
                 await producer.flush()
                 return measured.figures(RECORDS)
 
-        return _run(whole())
+        return _run(work())
 
     def consume(self, where: str, topic: str, _value: bytes) -> Figures:
         from ottla.client.columns import reading
@@ -136,7 +136,7 @@ class OttlaColumns:
 
         assert reading
 
-        async def whole() -> Figures:
+        async def work() -> Figures:
             async with Consumer({"bootstrap.servers": where, "auto.offset.reset": "earliest"}) as consumer:
                 await consumer.assign(await consumer.partitions(topic))
                 count, measured = 0, Measured()
@@ -144,7 +144,7 @@ class OttlaColumns:
                     count += sum(batch.num_rows for batch in await consumer.batches())
                 return measured.figures(count)
 
-        return _run(whole())
+        return _run(work())
 
 
 class Confluent:
@@ -182,7 +182,7 @@ class Aiokafka:
     def produce(self, where: str, topic: str, value: bytes) -> Figures:
         from aiokafka import AIOKafkaProducer
 
-        async def whole() -> Figures:
+        async def work() -> Figures:
             producer = AIOKafkaProducer(
                 bootstrap_servers=where, linger_ms=LINGER_MS, max_batch_size=BATCH_BYTES, enable_idempotence=True
             )
@@ -196,37 +196,37 @@ class Aiokafka:
             await producer.stop()
             return figures
 
-        return _run(whole())
+        return _run(work())
 
     def consume(self, where: str, topic: str, _value: bytes) -> Figures:
         from aiokafka import AIOKafkaConsumer, TopicPartition
 
-        async def whole() -> Figures:
+        async def work() -> Figures:
             consumer = AIOKafkaConsumer(bootstrap_servers=where, enable_auto_commit=False)
             await consumer.start()
             consumer.assign([TopicPartition(topic, number) for number in range(PARTITIONS)])
             await consumer.seek_to_beginning()
             count, measured = 0, Measured()
             while count < RECORDS:
-                found = await consumer.getmany(timeout_ms=1_000, max_records=POLL_RECORDS)
-                count += sum(map(len, found.values()))
+                batches = await consumer.getmany(timeout_ms=1_000, max_records=POLL_RECORDS)
+                count += sum(map(len, batches.values()))
             figures = measured.figures(count)
             await consumer.stop()
             return figures
 
-        return _run(whole())
+        return _run(work())
 
     def latency(self, where: str, topic: str, value: bytes) -> Figures:
         from aiokafka import AIOKafkaProducer
 
-        async def whole() -> Figures:
+        async def work() -> Figures:
             producer = AIOKafkaProducer(bootstrap_servers=where, linger_ms=0, enable_idempotence=True)
             await producer.start()
             figures = await _percentiles(lambda: producer.send_and_wait(topic, value, b"key"))
             await producer.stop()
             return figures
 
-        return _run(whole())
+        return _run(work())
 
 
 class KafkaPython:

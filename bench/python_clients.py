@@ -37,8 +37,8 @@ def _compare(name: str, goals: dict[str, Goal], clients: dict[str, str], work: s
     rounds: dict[str, list[Metrics]] = {PEER: [], OURS: []}
     with ottla.testing.cluster() as cluster:
         for number in range(runs):
-            for who in alternating([PEER, OURS], number):
-                rounds[who].append(_run(cluster.bootstrap, clients[who], work, size))
+            for side in alternating([PEER, OURS], number):
+                rounds[side].append(_run(cluster.bootstrap, clients[side], work, size))
     return as_result(GROUP, name, goals, rounds)
 
 

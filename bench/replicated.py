@@ -54,24 +54,24 @@ class Load:
 
     @classmethod
     def of_topic(cls, cluster: BrokerCluster, name: str) -> Load:
-        found = AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(name, timeout=60)
-        leaders = [found.topics[name].partitions[index].leader for index in range(PARTITIONS)]
-        return cls([Client(found.brokers[leader].port) for leader in leaders], cluster.pids, name)
+        metadata = AdminClient({"bootstrap.servers": cluster.bootstrap}).list_topics(name, timeout=60)
+        leaders = [metadata.topics[name].partitions[index].leader for index in range(PARTITIONS)]
+        return cls([Client(metadata.brokers[leader].port) for leader in leaders], cluster.pids, name)
 
     def round(self, runs: int, pause_ms: float) -> tuple[float, list[float]]:
         """Microseconds of CPU per record, and the milliseconds that each record took."""
-        made = [self._frames(index, runs * RUN) for index in range(PARTITIONS)]
-        took: list[float] = []
+        frames_by_partition = [self._frames(index, runs * RUN) for index in range(PARTITIONS)]
+        latencies_ms: list[float] = []
         before = self._cpu_ns()
         for start in range(0, runs * RUN, RUN):
-            for client, frames in zip(self._clients, made, strict=True):
+            for client, frames in zip(self._clients, frames_by_partition, strict=True):
                 for frame in frames[start : start + RUN]:
                     sent = time.perf_counter()
                     client.call(frame)
-                    took.append((time.perf_counter() - sent) * 1000)
+                    latencies_ms.append((time.perf_counter() - sent) * 1000)
                     if pause_ms:
                         time.sleep(pause_ms / 1000)
-        return (self._cpu_ns() - before) / len(took) / 1000, took
+        return (self._cpu_ns() - before) / len(latencies_ms) / 1000, latencies_ms
 
     def _frames(self, index: int, count: int) -> list[bytes]:
         """The batches of one idempotent producer."""
@@ -88,10 +88,10 @@ class Load:
         ]
 
     def _new_producer_id(self, index: int) -> int:
-        asked = request_parts(
+        request = request_parts(
             INIT_PRODUCER_ID, 4, 1, "replicated", InitProducerIdRequest(transaction_timeout_ms=60_000)
         )
-        (producer_id,) = struct.unpack_from(">q", self._clients[index].call(joined(asked)), 11)
+        (producer_id,) = struct.unpack_from(">q", self._clients[index].call(joined(request)), 11)
         return int(producer_id)
 
     def _cpu_ns(self) -> int:
@@ -115,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=8, help=f"runs of {RUN} records for each partition in a round")
     options = parser.parse_args(arguments)
     cpu: dict[str, list[float]] = {}
-    took: dict[str, list[float]] = {}
+    latencies_ms: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory(prefix="ottla-replicated-") as scratch, ExitStack() as stack:
         loads = started(options, Path(scratch), stack)
         for load in loads.values():
@@ -124,11 +124,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for name, load in loads.items():
                 spent, times = load.round(options.runs, options.pause)
                 cpu.setdefault(name, []).append(spent)
-                took.setdefault(name, []).extend(times)
+                latencies_ms.setdefault(name, []).extend(times)
     for name, spent_in_rounds in cpu.items():
         print(
             f"{name:>7}: CPU per record {min(spent_in_rounds):6.1f} µs at best, "
-            f"{median(spent_in_rounds):6.1f} µs median; latency {median(took[name]):.3f} ms median"
+            f"{median(spent_in_rounds):6.1f} µs median; latency {median(latencies_ms[name]):.3f} ms median"
         )
     if "before" in cpu:
         ratios = [ours / theirs for ours, theirs in zip(cpu["now"], cpu["before"], strict=True)]

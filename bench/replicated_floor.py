@@ -91,9 +91,9 @@ class Frames:
                 break
             self.on_frame(self._buffer[start:frame_end])
             start = frame_end
-        rest = bytes(self._buffer[start:end])
-        self._buffer[: len(rest)] = rest
-        self._received = len(rest)
+        remainder = bytes(self._buffer[start:end])
+        self._buffer[: len(remainder)] = remainder
+        self._received = len(remainder)
 
 
 class Leader:

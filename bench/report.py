@@ -30,8 +30,10 @@ def print_result(result: Result) -> None:
         if figure.goal is not None:
             print(f"{title[:WIDTH]:{WIDTH}} {line_of(figure)}", flush=True)
             title = ""
-    rest = [figure for figure in result.figures if figure.goal is None and figure.metric != "others"]
-    notes = [f"{figure.metric} {number(figure.median(PEER))} / {number(figure.median(OURS))}" for figure in rest]
+    other_figures = [figure for figure in result.figures if figure.goal is None and figure.metric != "others"]
+    notes = [
+        f"{figure.metric} {number(figure.median(PEER))} / {number(figure.median(OURS))}" for figure in other_figures
+    ]
     if result.others_share is not None and result.others_share > 0.1:
         notes.append(f"others took {result.others_share:.0%} of the machine")
     if result.cut:

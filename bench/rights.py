@@ -33,7 +33,7 @@ ACLS = 1_000
 QUOTAS = 100
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    # So that the client may create the ACLs; topics have some afterwards.
+    # Lets the client create the ACLs; topics have ACLs afterwards.
     "allow.everyone.if.no.acl.found": "true",
 }
 _CREATE_ACLS, _ALTER_CLIENT_QUOTAS = 30, 49

@@ -167,7 +167,7 @@ def alternating(names: list[str], number: int) -> list[str]:
 def as_result(group: str, name: str, goals: Mapping[str, Goal], measured: dict[str, list[Metrics]]) -> Result:
     metrics = next(iter(measured.values()))[0]
     figures = [
-        Figure(metric, goals.get(metric), {who: [run[metric] for run in runs] for who, runs in measured.items()})
+        Figure(metric, goals.get(metric), {side: [run[metric] for run in runs] for side, runs in measured.items()})
         for metric in metrics
     ]
     return Result(group, name, figures)

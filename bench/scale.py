@@ -52,7 +52,7 @@ def measure(count: int) -> dict[str, float]:
         created_cpu_s = cpu_seconds(node.pid) - cpu_s
         created_memory = resident_bytes(node.pid)
         _produce(cluster.bootstrap, count)
-        found: dict[str, float] = {
+        figures: dict[str, float] = {
             "partitions": count,
             "creation CPU s": created_cpu_s,
             "longest wait ms": witness.longest_s * 1000,
@@ -60,25 +60,25 @@ def measure(count: int) -> dict[str, float]:
         }
         began = time.monotonic()
         node.stop()
-        found["stop s"] = time.monotonic() - began
+        figures["stop s"] = time.monotonic() - began
         for how in ("start", "crash start"):
             began = time.monotonic()
             node.start()
             _wait_until_served(cluster.bootstrap, count)
-            found[f"{how} s"] = time.monotonic() - began
-            found[f"{how} CPU s"] = started_cpu_s = cpu_seconds(node.pid)
-            found[f"RSS after {how} MB"] = resident_bytes(node.pid) / 1e6
+            figures[f"{how} s"] = time.monotonic() - began
+            figures[f"{how} CPU s"] = started_cpu_s = cpu_seconds(node.pid)
+            figures[f"RSS after {how} MB"] = resident_bytes(node.pid) / 1e6
             if how == "start":
                 time.sleep(IDLE_S)
-                found["idle CPU %"] = (cpu_seconds(node.pid) - started_cpu_s) / IDLE_S * 100
+                figures["idle CPU %"] = (cpu_seconds(node.pid) - started_cpu_s) / IDLE_S * 100
                 node.kill()
-        found["metadata log KB"] = sum(file.stat().st_size for file in data.glob("__cluster_metadata-0/*.log")) / 1e3
-        return found
+        figures["metadata log KB"] = sum(file.stat().st_size for file in data.glob("__cluster_metadata-0/*.log")) / 1e3
+        return figures
 
 
 def _topics(count: int) -> list[NewTopic]:
-    whole, rest = divmod(count, TOPIC_PARTITIONS_MAX)
-    sizes = [TOPIC_PARTITIONS_MAX] * whole + ([rest] if rest else [])
+    full_topics, remainder = divmod(count, TOPIC_PARTITIONS_MAX)
+    sizes = [TOPIC_PARTITIONS_MAX] * full_topics + ([remainder] if remainder else [])
     return [NewTopic(f"{TOPIC}{number}", size, 1) for number, size in enumerate(sizes)]
 
 

@@ -40,57 +40,59 @@ BUDGET = {SERVED: 2.0, "failover, longest wait ms": 100.0, "start of the peer, l
 
 SESSION_MS = 6_000
 SETTINGS = {"broker.session.timeout.ms": str(SESSION_MS), "broker.heartbeat.interval.ms": "1000"}
-# The controller notices the closed connections of a killed broker, whose session then ends after half of its time.
+# The controller notices the closed connections of a killed broker and ends its session after half of its time.
 SESSION_LEFT_S = SESSION_MS / 2 / 1000
 
 
 @contextlib.contextmanager
-def watched(nodes: list[ottla.testing.Node], found: dict[str, float], name: str) -> Iterator[None]:
+def watched(nodes: list[ottla.testing.Node], figures: dict[str, float], name: str) -> Iterator[None]:
     witnesses = [Witness(node.address) for node in nodes]
     with contextlib.ExitStack() as stack:
         for witness in witnesses:
             stack.enter_context(witness.watching())
         yield
-    found[f"{name}, longest wait ms"] = max(witness.longest_s for witness in witnesses) * 1000
+    figures[f"{name}, longest wait ms"] = max(witness.longest_s for witness in witnesses) * 1000
 
 
 def measure(count: int) -> dict[str, float]:
-    found: dict[str, float] = {"partitions": count}
+    figures: dict[str, float] = {"partitions": count}
     with ottla.testing.cluster(nodes=3, settings=SETTINGS) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
         began = time.monotonic()
-        with watched(cluster.nodes, found, "creation"):
+        with watched(cluster.nodes, figures, "creation"):
             for number, start in enumerate(range(0, count, TOPIC_PARTITIONS_MAX)):
                 topic = NewTopic(f"{TOPIC}{number}", min(TOPIC_PARTITIONS_MAX, count - start), 3)
                 admin.create_topics([topic], request_timeout=TIMEOUT_S)[topic.topic].result(TIMEOUT_S)
             wait_in_sync(admin, count)
             wait_for_logs(cluster, count)
-        found["creation s"] = time.monotonic() - began
+        figures["creation s"] = time.monotonic() - began
         victim = next(node for node in cluster.nodes if node.address != active_controller(cluster))
         others = [node for node in cluster.nodes if node is not victim]
         led = led_by(admin, cluster.nodes.index(victim) + 1)
         addresses = {node_id: node.address for node_id, node in enumerate(cluster.nodes, 1) if node is not victim}
         cpu_s = sum(cpu_seconds(node.pid) for node in others)
-        with watched(others, found, "failover"):
+        with watched(others, figures, "failover"):
             victim.kill()
             session_end = time.monotonic() + SESSION_LEFT_S
             time.sleep(SESSION_LEFT_S)
             produce_to(others[0].address, led, addresses)
-            found[SERVED] = time.monotonic() - session_end
-        found["failover CPU s of a node"] = (sum(cpu_seconds(node.pid) for node in others) - cpu_s) / 2
+            figures[SERVED] = time.monotonic() - session_end
+        figures["failover CPU s of a node"] = (sum(cpu_seconds(node.pid) for node in others) - cpu_s) / 2
         began = time.monotonic()
-        with watched(others, found, "start of the peer"):
+        with watched(others, figures, "start of the peer"):
             victim.start()
-            found["start of the peer s"] = time.monotonic() - began
+            figures["start of the peer s"] = time.monotonic() - began
             wait_in_sync(admin, count)
-        found["in sync again s"] = time.monotonic() - began
-    return found
+        figures["in sync again s"] = time.monotonic() - began
+    return figures
 
 
 def active_controller(cluster: ottla.testing.Cluster) -> str:
-    wanted = RequestTopicData(topic_name="__cluster_metadata", partitions=[RequestPartitionData(partition_index=0)])
+    metadata_topic = RequestTopicData(
+        topic_name="__cluster_metadata", partitions=[RequestPartitionData(partition_index=0)]
+    )
     with RawClient(cluster.node(1).address) as client:
-        answer = client.call(DescribeQuorumRequest(topics=[wanted]), 2)
+        answer = client.call(DescribeQuorumRequest(topics=[metadata_topic]), 2)
     return cluster.node(answer.topics[0].partitions[0].leader_id).address
 
 
@@ -136,13 +138,13 @@ def produce_to(address: str, led: set[tuple[str, int]], addresses: dict[int, str
         assert time.monotonic() < deadline, f"{len(led)} partitions are not served"
         with RawClient(address, timeout_seconds=TIMEOUT_S) as client:
             answer = client.call(MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names]), 12)
-        wanted: dict[int, dict[str, list[int]]] = {}
+        partitions_by_leader: dict[int, dict[str, list[int]]] = {}
         for topic in answer.topics:
             for partition in topic.partitions:
                 if (topic.name, partition.partition_index) in led and partition.leader_id in addresses:
-                    by_topic = wanted.setdefault(partition.leader_id, {})
+                    by_topic = partitions_by_leader.setdefault(partition.leader_id, {})
                     by_topic.setdefault(topic.name, []).append(partition.partition_index)
-        for leader_id, by_topic in wanted.items():
+        for leader_id, by_topic in partitions_by_leader.items():
             data = [
                 TopicProduceData(
                     name=name, partition_data=[PartitionProduceData(index=index, records=batch) for index in indexes]

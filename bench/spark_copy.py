@@ -68,13 +68,13 @@ class Pulse:
 
     def latencies_ms(self, count: int) -> list[float]:
         """Latencies of the next records, up to this number."""
-        found: list[float] = []
+        latencies: list[float] = []
         end = time.monotonic() + max(1.0, 4 * count / self._rate)
-        while len(found) < count and time.monotonic() < end:
+        while len(latencies) < count and time.monotonic() < end:
             sent = self._next()
             if sent is not None:
-                found.append((time.time() - sent) * 1000)
-        return found
+                latencies.append((time.time() - sent) * 1000)
+        return latencies
 
     def settle(self) -> None:
         """Skips records that waited for the start of the query, until one arrives that was sent after it."""
@@ -83,7 +83,7 @@ class Pulse:
             pass
 
     def _next(self) -> float | None:
-        """When the next record was sent."""
+        """The time at which the next record was sent."""
         message = self._consumer.poll(0.1)
         return None if message is None or message.error() is not None else float(message.value() or 0)
 
@@ -123,7 +123,7 @@ def run_query(settings: Mapping[str, str]) -> None:
 
 
 def send_pulse(bootstrap: str, topic: str, keys: int, rate: int) -> None:
-    """Sends until it is killed, with so many keys in turn, or without keys."""
+    """Sends until it is killed, with this number of keys in turn, or without keys."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
     due = time.monotonic()
     for number in itertools.count():

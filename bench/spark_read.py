@@ -35,7 +35,7 @@ def main(runs: int) -> dict[str, list[Metrics]]:
     with ottla.testing.cluster(settings={"num.partitions": str(PARTITIONS)}) as cluster:
         fill(cluster.bootstrap)
         spark = ottla.spark.session("bench", jvm_connector=True)
-        works = {who: partial(read, spark, cluster.bootstrap, name) for who, name in FORMATS.items()}
+        works = {side: partial(read, spark, cluster.bootstrap, name) for side, name in FORMATS.items()}
         measured = alternated(runs, works, metrics, node_pid=cluster.node(1).pid)
         spark.stop()
     return measured

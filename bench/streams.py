@@ -140,7 +140,7 @@ class Inputs:
         self._admin.call(lambda admin: admin.topics.delete(list(names)))
 
     def lag(self, group: str, least: int) -> int:
-        """The records behind in the worst partition; at least so many partitions must have committed offsets."""
+        """The lag of the worst partition; at least `least` partitions must have committed offsets."""
         offsets = self._admin.call(lambda admin: admin.groups.offsets(group))
         if len(offsets) < least:
             return 1 << 30
@@ -190,11 +190,11 @@ TOPICS = {
 }
 
 
-def contestant(who: str, topology: str, bootstrap: str, package: Path, place: Path, **more: str) -> Contestant:
+def contestant(side: str, topology: str, bootstrap: str, package: Path, place: Path, **more: str) -> Contestant:
     """An application of either kind. `place` is the directory of its state."""
-    settings = {"application.id": who, "bootstrap.servers": bootstrap, "state.dir": str(place / "state")}
+    settings = {"application.id": side, "bootstrap.servers": bootstrap, "state.dir": str(place / "state")}
     settings |= {**SETTINGS, **more}
-    if who == OURS:
+    if side == OURS:
         command = [sys.executable, "-m", "bench.streams_run", topology, json.dumps(settings)]
         return Contestant(command, place, {"PYTHONPATH": f"{package.parent}{os.pathsep}{os.getcwd()}"})
     classes = compiled([Path(__file__).parent / "java" / "streams" / "BenchedStreams.java"], jar_set=jars.STREAMS)
@@ -213,27 +213,27 @@ def measure_throughput(topology: str, package: Path, directory: Path, runs: int)
         inputs.create("out", *TOPICS[topology])
         inputs.fill(topology, RECORDS // 10)
         applications = {}
-        for who in measured:
-            application = contestant(who, topology, cluster.bootstrap, package, directory / who)
-            applications[who] = stack.enter_context(application)
-            _wait_for_all(application, inputs, who, places)
+        for side in measured:
+            application = contestant(side, topology, cluster.bootstrap, package, directory / side)
+            applications[side] = stack.enter_context(application)
+            _wait_for_all(application, inputs, side, places)
         for number in range(WARM_UP_RUNS + runs):
             with applications[PEER].frozen(), applications[OURS].frozen():
                 records = inputs.fill(topology, RECORDS)
-            for who in alternating(list(measured), number):
-                other = applications[OURS if who == PEER else PEER]
-                with other.frozen():
-                    metrics = _timed(applications[who], inputs, who, places, cluster.node(1).pid, records)
+            for side in alternating(list(measured), number):
+                idle = applications[OURS if side == PEER else PEER]
+                with idle.frozen():
+                    metrics = _timed(applications[side], inputs, side, places, cluster.node(1).pid, records)
                 if number >= WARM_UP_RUNS:
-                    measured[who].append(metrics)
+                    measured[side].append(metrics)
     shutil.rmtree(directory)
     return as_result(GROUP, TITLES[topology], GOALS, measured)
 
 
-def _timed(application: Contestant, inputs: Inputs, who: str, places: int, node: int, records: int) -> Metrics:
+def _timed(application: Contestant, inputs: Inputs, side: str, places: int, node: int, records: int) -> Metrics:
     cpu, broker = application.cpu_seconds(), sum(psutil.Process(node).cpu_times()[:2])
     with Meter((node,), tuple(process.pid for process in application.processes())) as meter:
-        _wait_for_all(application, inputs, who, places)
+        _wait_for_all(application, inputs, side, places)
     millions = records / 1e6
     return {
         RATE: records / meter.wall_s,
@@ -243,9 +243,9 @@ def _timed(application: Contestant, inputs: Inputs, who: str, places: int, node:
     }
 
 
-def _wait_for_all(application: Contestant, inputs: Inputs, who: str, places: int) -> None:
+def _wait_for_all(application: Contestant, inputs: Inputs, side: str, places: int) -> None:
     """Waits until everything is committed; the marker of the last transaction may remain."""
-    application.wait_for(lambda: inputs.lag(who, places) <= 1, pause_s=0.02)
+    application.wait_for(lambda: inputs.lag(side, places) <= 1, pause_s=0.02)
 
 
 def measure_latency(package: Path, directory: Path, runs: int) -> Result:
@@ -260,10 +260,10 @@ def measure_cheap_latency(package: Path, directory: Path, runs: int) -> Result:
 
 def _latencies(intervals_ms: dict[str, int], package: Path, directory: Path, runs: int) -> dict[str, list[Metrics]]:
     measured: dict[str, list[Metrics]] = {PEER: [], OURS: []}
-    for who, found in measured.items():
+    for side, figures in measured.items():
         with ottla.testing.cluster(settings={"num.partitions": "1"}) as cluster:
-            interval = {"commit.interval.ms": str(intervals_ms[who])}
-            application = contestant(who, "latest", cluster.bootstrap, package, directory / who, **interval)
+            interval = {"commit.interval.ms": str(intervals_ms[side])}
+            application = contestant(side, "latest", cluster.bootstrap, package, directory / side, **interval)
             _create_single(cluster.bootstrap, "events", "out")
             with application, Pulse(cluster.bootstrap, "events", "out", keys=100) as pulse:
                 application.wait_for(pulse.has_begun)
@@ -275,7 +275,7 @@ def _latencies(intervals_ms: dict[str, int], package: Path, directory: Path, run
                         raise CaseFailedError(application.complaints())
                     p99 = latencies_ms[int(len(latencies_ms) * 0.99)]
                     cores = (application.cpu_seconds() - cpu) / (time.monotonic() - begun)
-                    found.append({"p50 ms": statistics.median(latencies_ms), "p99 ms": p99, CORES: cores})
+                    figures.append({"p50 ms": statistics.median(latencies_ms), "p99 ms": p99, CORES: cores})
     shutil.rmtree(directory)
     return measured
 
@@ -288,11 +288,11 @@ def measure_start(package: Path, directory: Path, runs: int) -> Result:
         inputs.create("events", "out")
         inputs.fill("latest", 100)
         for number in range(runs):
-            for who in alternating(list(measured), number):
-                identity = {"application.id": f"{who}-{number}"}
-                place = directory / f"{who}-{number}"
-                application = contestant(who, "latest", cluster.bootstrap, package, place, **identity)
-                measured[who].append({"seconds": _until_output(application, cluster.bootstrap)["seconds"]})
+            for side in alternating(list(measured), number):
+                identity = {"application.id": f"{side}-{number}"}
+                place = directory / f"{side}-{number}"
+                application = contestant(side, "latest", cluster.bootstrap, package, place, **identity)
+                measured[side].append({"seconds": _until_output(application, cluster.bootstrap)["seconds"]})
     shutil.rmtree(directory)
     return as_result(GROUP, START, {"seconds": Goal(ratio=1.0)}, measured)
 
@@ -306,15 +306,15 @@ def measure_restore(package: Path, directory: Path, runs: int) -> Result:
         stack.callback(inputs.close)
         inputs.create("events", "out")
         for number in range(runs):
-            for who in alternating(list(measured), number):
-                name = f"{who}-{number}"
+            for side in alternating(list(measured), number):
+                name = f"{side}-{number}"
                 changelog = f"{name}-{store}-changelog"
                 inputs.create(changelog, policy="compact")
                 inputs.fill_keys(changelog, RESTORED_KEYS)
                 inputs.fill("latest", 10)
                 settings = {"application.id": name, "default.dsl.store": "rocksDB"}
-                application = contestant(who, "latest", cluster.bootstrap, package, directory / name, **settings)
-                measured[who].append(_until_output(application, cluster.bootstrap, RESTORED_KEYS / 1e4))
+                application = contestant(side, "latest", cluster.bootstrap, package, directory / name, **settings)
+                measured[side].append(_until_output(application, cluster.bootstrap, RESTORED_KEYS / 1e4))
                 inputs.delete(changelog)
                 shutil.rmtree(directory / name)
     shutil.rmtree(directory)
@@ -322,7 +322,7 @@ def measure_restore(package: Path, directory: Path, runs: int) -> Result:
 
 
 def _until_output(application: Contestant, bootstrap: str, more_s: float = 0.0) -> Metrics:
-    """From the start of a process to its first output. `more_s` may pass beyond the usual limit."""
+    """The time from the start of a process to its first output. `more_s` is added to the usual limit."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "watch", "enable.auto.commit": False})
     ends = [consumer.get_watermark_offsets(Place("out", number), timeout=10)[1] for number in range(PARTITIONS)]
     consumer.assign([Place("out", number, end) for number, end in enumerate(ends)])
@@ -337,7 +337,7 @@ def _until_output(application: Contestant, bootstrap: str, more_s: float = 0.0) 
 
 def _create_single(bootstrap: str, *names: str) -> None:
     admin = BlockingAdmin(ClientSettings(bootstrap_servers=parse_bootstrap(bootstrap)))
-    admin.call(lambda found: found.topics.create([NewTopic(name=name, partitions=1) for name in names]))
+    admin.call(lambda client: client.topics.create([NewTopic(name=name, partitions=1) for name in names]))
     admin.close()
 
 

@@ -1,4 +1,4 @@
-"""A client beside a measurement that shows how long a node answers nobody."""
+"""A client beside a measurement that shows how long a node answers no request."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Witness:
         question = ApiVersionsRequest(client_software_name="bench", client_software_version="1")
         with RawClient(self._address, timeout_seconds=TIMEOUT_S) as client:
             while not self._is_stopped:
-                asked = time.monotonic()
+                asked_at = time.monotonic()
                 client.call(question, 3)
-                self.longest_s = max(self.longest_s, time.monotonic() - asked)
+                self.longest_s = max(self.longest_s, time.monotonic() - asked_at)
                 time.sleep(0.002)

@@ -1,4 +1,4 @@
-"""The curve over partitions: which points it has, and that none of them takes for ever."""
+"""The curve over partitions: its points, and a bound on the time of every point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ratios, goals and what the benchmark says about them."""
+"""Ratios, goals and the benchmark's report about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server that is no broker, and how it is shown: real clients cannot tell, as long as they only write and read."""
+"""The floor server, which is not a broker: real clients can write to it and read from it."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ def test_what_was_written_is_read(floor: Floor) -> None:
     write(floor)
     consumer = Consumer({"bootstrap.servers": floor.bootstrap, "group.id": "unused", "fetch.message.max.bytes": 3_000})
     consumer.assign([TopicPartition("t", partition, 0) for partition in range(PARTITIONS)])
-    found: list[list[int]] = [[] for _ in range(PARTITIONS)]
-    while sum(map(len, found)) < RECORDS:
+    numbers: list[list[int]] = [[] for _ in range(PARTITIONS)]
+    while sum(map(len, numbers)) < RECORDS:
         message = consumer.poll(10)
         assert message is not None
         assert message.error() is None
-        assert message.offset() == len(found[message.partition()])
-        found[message.partition()].append(int(message.value()))
+        assert message.offset() == len(numbers[message.partition()])
+        numbers[message.partition()].append(int(message.value()))
     consumer.close()
-    assert found == [list(range(partition, RECORDS, PARTITIONS)) for partition in range(PARTITIONS)]
+    assert numbers == [list(range(partition, RECORDS, PARTITIONS)) for partition in range(PARTITIONS)]
     assert floor.pids == (floor.pid,)
 
 

@@ -20,17 +20,17 @@ def case(group: str, name: str, seconds: float = 1.0, settings: dict[str, str] |
 
 
 def names(cases: list[Case]) -> list[str]:
-    return [one.name for one in cases]
+    return [bench_case.name for bench_case in cases]
 
 
 def test_the_full_matrix_has_every_combination() -> None:
-    titles = [one.title for one in choose(quick=False, pattern="", minutes=None, runs=3)]
+    titles = [bench_case.title for bench_case in choose(quick=False, pattern="", minutes=None, runs=3)]
     assert len(set(titles)) == len(titles)
     assert sum(title.startswith("produce: ") for title in titles) == 2 * 2 * 2 * 2 * 4
     assert {quick_case.title for quick_case in quick_cases()} <= {full_case.title for full_case in full_cases()}
-    essential = {one.title for one in essential_group_cases()}
+    essential = {group_case.title for group_case in essential_group_cases()}
     assert (
-        {one.title for one in quick_group_cases()}
+        {group_case.title for group_case in quick_group_cases()}
         < essential
         < {full_group_case.title for full_group_case in full_group_cases()}
     )
@@ -38,29 +38,29 @@ def test_the_full_matrix_has_every_combination() -> None:
 
 def test_a_pattern_chooses_by_group_and_name() -> None:
     chosen = choose(quick=False, pattern="^rebalance: consumer", minutes=None, runs=3)
-    assert [one.name.split(",")[1].strip() for one in chosen] == ["uniform", "range"]
+    assert [bench_case.name.split(",")[1].strip() for bench_case in chosen] == ["uniform", "range"]
 
 
 def test_groups_add_less_than_a_minute_to_a_quick_run() -> None:
-    assert sum(planned_seconds(one, runs=3) for one in quick_group_cases()) < 60
+    assert sum(planned_seconds(group_case, runs=3) for group_case in quick_group_cases()) < 60
 
 
 @pytest.mark.parametrize("minutes", [1, 4, 12, 30, 100])
 def test_a_plan_keeps_to_its_minutes(minutes: int) -> None:
     chosen = choose(quick=False, pattern="", minutes=minutes, runs=3)
-    assert sum(planned_seconds(one, runs=3) for one in chosen) <= minutes * 60
+    assert sum(planned_seconds(bench_case, runs=3) for bench_case in chosen) <= minutes * 60
 
 
 def test_a_quarter_of_an_hour_touches_every_group_of_goals() -> None:
     chosen = choose(quick=False, pattern="", minutes=15, runs=3, spent_s=45)
     essential = [*quick_cases(), *essential_group_cases()]
-    assert {one.group for one in chosen} >= {one.group for one in essential}
-    assert {one.title for one in essential_group_cases()} <= {one.title for one in chosen}
+    assert {bench_case.group for bench_case in chosen} >= {essential_case.group for essential_case in essential}
+    assert {group_case.title for group_case in essential_group_cases()} <= {bench_case.title for bench_case in chosen}
 
 
 def test_one_of_each_group_comes_before_a_second_of_any() -> None:
     cases = [case("a", "a1"), case("a", "a2"), case("a", "a3"), case("b", "b1")]
-    every = {one.title for one in cases}
+    every = {bench_case.title for bench_case in cases}
     assert names(fitting(cases, every, seconds=4, runs=1)) == ["a1", "b1"]
     assert names(fitting(cases, every, seconds=6, runs=1)) == ["a1", "a2", "b1"]
 
@@ -85,6 +85,6 @@ def test_cases_with_equal_settings_share_their_brokers() -> None:
 
 def test_spreading_loses_nothing_and_starts_all_over() -> None:
     cases = [case("a", str(number)) for number in range(64)]
-    order = [int(one.name) for one in spread(cases)]
+    order = [int(bench_case.name) for bench_case in spread(cases)]
     assert sorted(order) == list(range(64))
     assert {place // 16 for place in order[:8]} == {0, 1, 2, 3}

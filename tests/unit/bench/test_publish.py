@@ -1,4 +1,4 @@
-"""What a run leaves behind."""
+"""The files that a benchmark run writes."""
 
 from __future__ import annotations
 
