@@ -161,8 +161,8 @@ def write(bootstrap: str, is_over: threading.Event) -> None:
 
 def order(number: int, dice: random.Random) -> str:
     item = {"sku": f"A-{dice.randrange(100, 999)}", "count": dice.randrange(1, 5)}
-    found = {"order": number, "customer": {"id": dice.randrange(900), "country": dice.choice(["DE", "FR", "CZ"])}}
-    return json.dumps({**found, "items": [item], "total": round(dice.uniform(5, 400), 2)})
+    head = {"order": number, "customer": {"id": dice.randrange(900), "country": dice.choice(["DE", "FR", "CZ"])}}
+    return json.dumps({**head, "items": [item], "total": round(dice.uniform(5, 400), 2)})
 
 
 def read(bootstrap: str, group: str, is_over: threading.Event) -> None:
@@ -172,8 +172,8 @@ def read(bootstrap: str, group: str, is_over: threading.Event) -> None:
     consumer.subscribe([topic])
     while not is_over.is_set():
         begin = time.monotonic()
-        got = len(consumer.consume(max(rate // 5, 1), timeout=0.2))
-        is_over.wait(max(0.0, got / rate - (time.monotonic() - begin)))
+        record_count = len(consumer.consume(max(rate // 5, 1), timeout=0.2))
+        is_over.wait(max(0.0, record_count / rate - (time.monotonic() - begin)))
     consumer.close()
 
 

@@ -66,22 +66,22 @@ def describe(command: click.Command | None, name: str) -> list[str]:
     assert command is not None
     lines = ["", f"## ottla {name}", ""]
     if isinstance(command, click.Group):
-        for verb, one in command.commands.items():
-            lines += [f"**{verb}**: {one.help}", *options(one), ""]
+        for verb, verb_command in command.commands.items():
+            lines += [f"**{verb}**: {verb_command.help}", *options(verb_command), ""]
         return lines[:-1]
     return [*lines, str(command.help), *options(command)]
 
 
 def options(command: click.Command) -> list[str]:
     """One line for each option that is its own and not hidden."""
-    found = []
+    lines = []
     for parameter in command.params:
         if not isinstance(parameter, click.Option) or parameter.hidden or parameter.name in SHARED:
             continue
         names = ", ".join(f"`{word}`" for word in parameter.opts)
         value = f" {parameter.metavar}" if parameter.metavar else ""
-        found.append(f"- {names}{value}{f': {parameter.help}' if parameter.help else ''}")
-    return ["", *found] if found else []
+        lines.append(f"- {names}{value}{f': {parameter.help}' if parameter.help else ''}")
+    return ["", *lines] if lines else []
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Writes what follows from the tables of configuration keys.
+"""Writes the files that are generated from the tables of configuration keys.
 
     python tools/generate_config_docs.py [--check]
 
@@ -80,7 +80,7 @@ def attributes_module() -> str:
         "",
         "",
         "class BrokerAttributes:",
-        '    """One attribute for every broker key and every key of our own; the values are placed by BrokerConfig."""',
+        '    """One attribute for every broker key and every key of Ottla. BrokerConfig sets the values."""',
         "",
     ]
     lines.extend(f"    {key.attribute}: {annotation_of(key)}" for _, key in sorted({**BROKER_KEYS, **OWN_KEYS}.items()))

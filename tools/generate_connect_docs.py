@@ -78,21 +78,24 @@ def main() -> int:
 def _lines() -> Iterator[str]:
     plugins = Plugins()
     by_kind: dict[str, list[FoundPlugin]] = {}
-    for found in plugins.all():
-        by_kind.setdefault(found.kind, []).append(found)
+    for plugin_info in plugins.all():
+        by_kind.setdefault(plugin_info.kind, []).append(plugin_info)
     assert not plugins.failures, plugins.failures
     yield INTRODUCTION
     yield "| connector | | claim | holds as long as |"
     yield "|---|---|---|---|"
     for kind in ("source", "sink"):
-        for found in by_kind[kind]:
-            assert issubclass(found.plugin, Connector)
-            claim = found.plugin.claim
-            yield f"| [{_name(found)}](#{_name(found).lower()}) | {kind} | {claim.delivery.value} | {claim.condition} |"
+        for plugin_info in by_kind[kind]:
+            assert issubclass(plugin_info.plugin, Connector)
+            claim = plugin_info.plugin.claim
+            yield (
+                f"| [{_name(plugin_info)}](#{_name(plugin_info).lower()}) "
+                f"| {kind} | {claim.delivery.value} | {claim.condition} |"
+            )
     yield ""
     for kind in ("source", "sink"):
-        for found in by_kind[kind]:
-            yield from _chapter(found, "##")
+        for plugin_info in by_kind[kind]:
+            yield from _chapter(plugin_info, "##")
     for text, kind in (
         (CONVERTERS, "converter"),
         (TRANSFORMS, "transformation"),
@@ -100,20 +103,20 @@ def _lines() -> Iterator[str]:
         (PROVIDERS, "configprovider"),
     ):
         yield text
-        for found in by_kind[kind]:
-            yield from _chapter(found, "###")
+        for plugin_info in by_kind[kind]:
+            yield from _chapter(plugin_info, "###")
 
 
-def _chapter(found: FoundPlugin, heading: str) -> Iterator[str]:
-    yield f"{heading} {_name(found)}"
+def _chapter(plugin_info: FoundPlugin, heading: str) -> Iterator[str]:
+    yield f"{heading} {_name(plugin_info)}"
     yield ""
-    yield (found.plugin.__doc__ or "").strip().splitlines()[0]
-    names = [f"`{each}`" for each in found.plugin.aliases]
+    yield (plugin_info.plugin.__doc__ or "").strip().splitlines()[0]
+    names = [f"`{alias}`" for alias in plugin_info.plugin.aliases]
     if names:
         yield ""
         yield "Also: " + ", ".join(names)
     yield ""
-    definitions = list(found.plugin.config_definitions())
+    definitions = list(plugin_info.plugin.config_definitions())
     if definitions:
         yield from _table(definitions)
         yield ""
@@ -122,15 +125,15 @@ def _chapter(found: FoundPlugin, heading: str) -> Iterator[str]:
 def _table(definitions: Iterable[ConfigDefinition]) -> Iterator[str]:
     yield "| setting | type | default | |"
     yield "|---|---|---|---|"
-    for each in definitions:
-        default = "required" if each.is_required else format_value(each.default) or ""  # type: ignore[arg-type]
-        shown = f"`{default}`" if default not in ("", "required") else default
-        text = each.documentation.replace("|", "\\|")
-        yield f"| `{each.name}` | {each.type.name.lower()} | {shown} | {text} |"
+    for definition in definitions:
+        default = "required" if definition.is_required else format_value(definition.default) or ""  # type: ignore[arg-type]
+        default_text = f"`{default}`" if default not in ("", "required") else default
+        text = definition.documentation.replace("|", "\\|")
+        yield f"| `{definition.name}` | {definition.type.name.lower()} | {default_text} | {text} |"
 
 
-def _name(found: FoundPlugin) -> str:
-    return found.plugin.__qualname__
+def _name(plugin_info: FoundPlugin) -> str:
+    return plugin_info.plugin.__qualname__
 
 
 if __name__ == "__main__":

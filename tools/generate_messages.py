@@ -221,8 +221,8 @@ def collect_classes(file: File) -> list[Class]:
         for item in fields:
             if item.children:
                 add_structures(item.base, kind, item.children)
-                what = "An element" if item.is_array else "The value"
-                add(Class(item.base, kind, None, [f"{what} of `{owner}.{item.name}`."], item.children))
+                subject = "An element" if item.is_array else "The value"
+                add(Class(item.base, kind, None, [f"{subject} of `{owner}.{item.name}`."], item.children))
 
     def add(item: Class) -> None:
         if item.name in classes:
@@ -260,7 +260,7 @@ def describe(statement: Statement) -> list[str]:
         flexible = ", flexible"
     elif statement.flexible_since <= last:
         flexible = f", flexible since {statement.flexible_since}"
-    what = {
+    title = {
         "request": "Request",
         "response": "Response",
         "record": f"Record type {statement.number}",
@@ -268,7 +268,7 @@ def describe(statement: Statement) -> list[str]:
         "value": f"Value of key type {statement.number}",
         "data": "Data",
     }[statement.kind]
-    return [f"{what}, {versions}{flexible}.", *([""] if statement.comment else []), *statement.comment]
+    return [f"{title}, {versions}{flexible}.", *([""] if statement.comment else []), *statement.comment]
 
 
 # From classes to text
@@ -395,8 +395,8 @@ def render_module(file: File) -> str:
     if typing_names:
         imports += ["", "if TYPE_CHECKING:", f"    from ottla.wire.message import {', '.join(typing_names)}"]
     exported = sorted([item.name for item in classes] + re.findall(r"^([A-Z]+_CLASSES):", text, re.MULTILINE))
-    what = f"{file.api_name}, API key {file.api_key}." if file.api_name else f"{file.module.replace('_', ' ')}."
-    documentation = [f'"""{what[0].upper()}{what[1:]}']
+    title = f"{file.api_name}, API key {file.api_key}." if file.api_name else f"{file.module.replace('_', ' ')}."
+    documentation = [f'"""{title[0].upper()}{title[1:]}']
     if file.comment:
         documentation += ["", *file.comment, '"""']
     else:

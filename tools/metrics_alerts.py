@@ -1,4 +1,4 @@
-"""What the alert rules watch: expressions over the metrics of the table, and what to do.
+"""The alert rules: expressions over the metrics of the table, and the response to an alert.
 
 `tools/generate_metrics_docs.py` makes Prometheus' file from it; a test holds every name in an expression against the
 table.
@@ -17,7 +17,7 @@ class Alert(NamedTuple):
     lasts: str
     severity: str
     summary: str
-    # What to do, in one sentence.
+    # The response to the alert, in one sentence.
     action: str
 
 

@@ -1,4 +1,4 @@
-"""What the dashboard shows: expressions over the metrics of the table.
+"""The panels of the dashboard: expressions over the metrics of the table.
 
 `tools/generate_metrics_docs.py` makes Grafana's file from it; a test holds every name in an expression against the
 table.
@@ -13,7 +13,7 @@ __all__ = ["ROWS", "Panel"]
 
 class Panel(NamedTuple):
     title: str
-    # Expression and legend, some of each.
+    # Pairs of expression and legend.
     targets: tuple[tuple[str, str], ...]
     unit: str = "short"
 
