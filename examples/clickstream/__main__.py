@@ -63,8 +63,8 @@ def main() -> int:
         try:
             return asyncio.run(run(node.bootstrap, Path(scratch), options))
         except Exception:
-            said = Path(scratch) / "spark.log"
-            print(said.read_text(errors="replace")[-SAID_BYTES:] if said.exists() else "", file=sys.stderr)
+            spark_log = Path(scratch) / "spark.log"
+            print(spark_log.read_text(errors="replace")[-SAID_BYTES:] if spark_log.exists() else "", file=sys.stderr)
             raise
 
 
@@ -112,14 +112,14 @@ def start_spark() -> SparkSession:
 @contextmanager
 def standard_error_in(path: Path) -> Iterator[None]:
     """Redirects the output of processes started meanwhile: Spark logs much when it is stopped."""
-    kept = os.dup(2)
+    standard_error = os.dup(2)
     with path.open("wb") as file:
         os.dup2(file.fileno(), 2)
     try:
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(standard_error, 2)
+        os.close(standard_error)
 
 
 def stopped_by_signals() -> asyncio.Event:
@@ -155,12 +155,12 @@ async def send_first_click(bootstrap: str, parquet: Path) -> None:
 
 async def follow(console: Console, watch: Watch, stopped: asyncio.Event, *, seconds: float) -> None:
     """Shows the progress until the time is over or Ctrl-C is pressed."""
-    began = told = time.monotonic()
+    began = shown_at = time.monotonic()
     with Live(console=console, auto_refresh=False, transient=False) as live:
         while not stopped.is_set() and (spent := time.monotonic() - began) < seconds:
             live.update(watch.table(f"{spent:.0f} of {seconds:.0f} s; Ctrl-C ends it early"), refresh=True)
-            if not console.is_terminal and time.monotonic() - told > 3:
-                told = time.monotonic()
+            if not console.is_terminal and time.monotonic() - shown_at > 3:
+                shown_at = time.monotonic()
                 print(f"{spent:3.0f} s  {watch.line()}", flush=True)
             await asyncio.sleep(0.5)
     if not console.is_terminal:

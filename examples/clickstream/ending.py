@@ -157,10 +157,10 @@ def draw(points: Sequence[Point], paths: Sequence[Path], *, caption: str) -> Non
         if not own:
             continue
         by_second = {point.second: point.records for point in own}
-        whole = range(min(by_second), max(by_second) + 1)
+        all_seconds = range(min(by_second), max(by_second) + 1)
         # A batch arrives every second or less often: the mean of three seconds shows the flow, not single batches.
-        smooth = [sum(by_second.get(second + near, 0) for near in (-1, 0, 1)) / 3 for second in whole]
-        above.plot(list(whole), smooth, color=colour, linewidth=1.8, label=stage)
+        smooth = [sum(by_second.get(second + near, 0) for near in (-1, 0, 1)) / 3 for second in all_seconds]
+        above.plot(list(all_seconds), smooth, color=colour, linewidth=1.8, label=stage)
         seconds = [point.second for point in own]
         medians, slow = [point.median_ms / 1000 for point in own], [point.slow_ms / 1000 for point in own]
         below.plot(seconds, medians, color=colour, linewidth=1.8, label=stage)

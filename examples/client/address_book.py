@@ -44,7 +44,7 @@ async def read(bootstrap: str) -> dict[str, dict[str, str]]:
         partitions = await consumer.partitions(TOPIC)
         ends = await consumer.end_offsets(partitions)
         await consumer.assign(partitions)
-        while any(consumer.position(one) < end for one, end in ends.items()):
+        while any(consumer.position(partition) < end for partition, end in ends.items()):
             for record in await consumer.poll():
                 if record.value is None:
                     book.pop(record.key, None)

@@ -48,7 +48,7 @@ class AlertPartitioner:
 
 
 async def send(bootstrap: str, alerts: list[Alert]) -> list[RecordMetadata]:
-    """Sends alerts; returns where they are."""
+    """Sends alerts; returns their partitions and offsets."""
     config: dict[str, Any] = {
         "bootstrap.servers": bootstrap,
         "partitioner.class": AlertPartitioner,
@@ -61,5 +61,5 @@ async def send(bootstrap: str, alerts: list[Alert]) -> list[RecordMetadata]:
 
 
 if __name__ == "__main__":
-    some = [Alert(1, "MINOR", "filter is dirty"), Alert(2, CRITICAL, "pump stopped")]
-    print(asyncio.run(send(sys.argv[1] if len(sys.argv) > 1 else "localhost:9092", some)))
+    alerts = [Alert(1, "MINOR", "filter is dirty"), Alert(2, CRITICAL, "pump stopped")]
+    print(asyncio.run(send(sys.argv[1] if len(sys.argv) > 1 else "localhost:9092", alerts)))

@@ -61,7 +61,7 @@ class Collector:
 
 
 class TopicHandler(logging.Handler):
-    """Sends what is logged to a topic."""
+    """Sends log records to a topic."""
 
     def __init__(self, collector: Collector) -> None:
         super().__init__()

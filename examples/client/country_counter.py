@@ -18,7 +18,7 @@ TOPIC = "customer-countries"
 
 
 async def count(bootstrap: str, *, until: int | None = None) -> Counter[str]:
-    """Counts for ever, or until so many customers were counted."""
+    """Counts until `until` customers were counted, or for ever."""
     countries: Counter[str] = Counter()
     config = {
         "bootstrap.servers": bootstrap,

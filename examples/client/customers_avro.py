@@ -40,7 +40,7 @@ async def write(bootstrap: str, registry: str, customers: Iterable[object]) -> N
 
 
 async def read(bootstrap: str, registry: str, *, count: int) -> list[Customer]:
-    """Reads so many customers, of whatever schema they were written with."""
+    """Reads `count` customers, regardless of the schema that they were written with."""
     config = {
         "bootstrap.servers": bootstrap,
         "group.id": "customer-cards",
@@ -48,12 +48,12 @@ async def read(bootstrap: str, registry: str, *, count: int) -> list[Customer]:
         "key.deserializer": "long",
         "value.deserializer": AvroDeserializer(config={"schema.registry.url": registry}, to=Customer),
     }
-    found: list[Customer] = []
+    customers: list[Customer] = []
     async with Consumer(config) as consumer:
         await consumer.subscribe([TOPIC])
-        while len(found) < count:
-            found += [record.value for record in await consumer.poll()]
-    return found
+        while len(customers) < count:
+            customers += [record.value for record in await consumer.poll()]
+    return customers
 
 
 async def main(bootstrap: str, registry: str) -> None:

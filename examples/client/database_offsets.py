@@ -31,10 +31,10 @@ class Sink:
             )
 
     def position(self, partition: TopicPartition) -> int:
-        found = self.database.execute(
+        row = self.database.execute(
             "select next from offsets where topic = ? and number = ?", (partition.topic, partition.partition)
         ).fetchone()
-        return 0 if found is None else int(found[0])
+        return 0 if row is None else int(row[0])
 
     def write(self, records: list[ConsumedRecord]) -> None:
         """Adds payments and moves offsets, in one transaction."""
@@ -55,7 +55,7 @@ class Sink:
 
 
 def run(bootstrap: str, sink: Sink, *, until: int | None = None) -> None:
-    """Runs for ever, or until so many records were written."""
+    """Runs until `until` records were written, or for ever."""
     config = {
         "bootstrap.servers": bootstrap,
         "group.id": "payments-to-database",

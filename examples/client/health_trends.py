@@ -25,7 +25,7 @@ class Trend:
 
 
 def send(bootstrap: str, trends: list[Trend]) -> list[RecordMetadata]:
-    """Sends trends one after the other; returns where they are."""
+    """Sends trends one after the other; returns their partitions and offsets."""
     config = {"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 0, "value.serializer": "json"}
     places = []
     with BlockingProducer(config) as producer:

@@ -37,7 +37,7 @@ class LargeCustomerPartitioner:
 
 
 async def send(bootstrap: str, customers: list[str | None]) -> list[RecordMetadata]:
-    """Sends a call of each customer; returns where they are."""
+    """Sends a call of each customer; returns their partitions and offsets."""
     config = {
         "bootstrap.servers": bootstrap,
         "partitioner.class": LargeCustomerPartitioner("banana"),

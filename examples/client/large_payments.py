@@ -34,7 +34,7 @@ def mail_about(record: ConsumedRecord) -> EmailMessage:
 
 
 async def run(bootstrap: str, send_mail: SendMail, *, until: int | None = None) -> int:
-    """Reads payments for ever, or until so many were read; returns how many mails were sent."""
+    """Reads payments until `until` were read, or for ever; returns the number of mails that were sent."""
     config = {
         "bootstrap.servers": bootstrap,
         "group.id": "large-payments",

@@ -1,4 +1,4 @@
-"""A moving average over prices, which ends in order: signals wake the consumer up.
+"""A moving average over prices, which ends in order: a signal wakes the consumer up.
 
 `wakeup` is the one call of a consumer that any thread and any signal handler may use. The poll raises WokenUp, the
 consumer commits, leaves its group, and the other members take over at once.
@@ -22,19 +22,19 @@ WINDOW = 10
 def averages(consumer: BlockingConsumer) -> list[float]:
     """Prints the average of the last prices after each poll, until the consumer is woken up; returns all of them."""
     window: deque[float] = deque(maxlen=WINDOW)
-    told: list[float] = []
+    averages_so_far: list[float] = []
     consumer.subscribe([TOPIC])
     try:
         while True:
             for record in consumer.poll(1_000):
                 window.append(record.value)
-                told.append(sum(window) / len(window))
-            if told:
-                print(f"{TOPIC}: {told[-1]:.2f}")
+                averages_so_far.append(sum(window) / len(window))
+            if averages_so_far:
+                print(f"{TOPIC}: {averages_so_far[-1]:.2f}")
     except WokenUp:
         consumer.commit()
         print("committed, leaving the group")
-    return told
+    return averages_so_far
 
 
 def configuration(bootstrap: str) -> dict[str, object]:

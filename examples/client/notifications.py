@@ -50,19 +50,19 @@ async def read_preferences(bootstrap: str) -> dict[str, str]:
         "key.deserializer": "string",
         "value.deserializer": "string",
     }
-    found: dict[str, str] = {}
+    wishes: dict[str, str] = {}
     async with Consumer(config) as consumer:
         partitions = await consumer.partitions(PREFERENCES)
         await consumer.assign(partitions)
         ends = await consumer.end_offsets(partitions)
         while any(consumer.position(partition) < end for partition, end in ends.items()):
-            found.update({record.key: record.value for record in await consumer.poll(100)})
+            wishes.update({record.key: record.value for record in await consumer.poll(100)})
     # A compacted topic deletes a preference by a record without a value.
-    return {user: wish for user, wish in found.items() if wish is not None}
+    return {user: wish for user, wish in wishes.items() if wish is not None}
 
 
 async def serve(bootstrap: str, *, until: int | None = None) -> None:
-    """Serves for ever, or until so many messages were served."""
+    """Serves until `until` messages were served, or for ever."""
     preferences = await read_preferences(bootstrap)
     texts = {"key.deserializer": "string", "value.deserializer": "string"}
     incoming: dict[str, Any] = {

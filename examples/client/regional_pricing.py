@@ -28,7 +28,7 @@ def price(sold: int) -> float:
 
 
 async def run(bootstrap: str, *, until: int | None = None) -> None:
-    """Reads sales for ever, or until so many were read, and publishes every price that has changed."""
+    """Reads sales until `until` were read, or for ever, and publishes every price that has changed."""
     reading = {
         "bootstrap.servers": bootstrap,
         "group.id": "head-office",

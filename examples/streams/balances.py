@@ -21,8 +21,8 @@ def build(source: str) -> Topology:
 
 def balance_of(application: Application, account: str) -> int:
     """Any instance can be asked. With `application.server` it finds the instance that has the account."""
-    found = application.store("balances").get(account)
-    return 0 if found is None else int(getattr(found, "value", found))
+    balance = application.store("balances").get(account)
+    return 0 if balance is None else int(getattr(balance, "value", balance))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -40,12 +40,12 @@ class Enrich(FixedKeyProcessor):
         self._answers = context.get_state_store("answers")
 
     def process(self, record: Record) -> None:
-        kept = self._answers.get(record.key)
+        answer = self._answers.get(record.key)
         now = self.context.current_system_time_ms()
-        if kept is None or now - kept["asked"] > FRESH_MS:
-            kept = {"asked": now, "answer": self._ask(record.key)}
-            self._answers.put(record.key, kept)
-        self.context.forward(record.with_value({"value": record.value, "owner": kept["answer"]}))
+        if answer is None or now - answer["asked"] > FRESH_MS:
+            answer = {"asked": now, "answer": self._ask(record.key)}
+            self._answers.put(record.key, answer)
+        self.context.forward(record.with_value({"value": record.value, "owner": answer["answer"]}))
 
 
 def build(source: str, target: str, ask: Ask) -> Topology:

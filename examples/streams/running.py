@@ -1,4 +1,4 @@
-"""What the examples share: their options, and running a topology until it is interrupted."""
+"""Shared by the examples: their options, and running a topology until it is interrupted."""
 
 from __future__ import annotations
 
