@@ -1,4 +1,4 @@
-"""A registry that does not answer makes no dead letters."""
+"""A registry or a key service that does not answer makes no dead letters."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import pyarrow as pa
 import pytest
 
 from ottla.client.columns.schema import arrow_schema
+from ottla.encryption import KeyServiceError, KeyServiceUnavailable
 from ottla.lake import shapes
 from ottla.lake.columns import META_SCHEMA
 from ottla.lake.shapes import TypedShape
 from ottla.serdes.protocol import SerializationError
 from ottla.serdes.registry_client import RegistryClient, RegistryClientError, SchemaText
-from ottla.serdes.rules.contracts import RuleFailed
+from ottla.serdes.rules import RuleCall, RuleEngine, RuleFailed, RuleMode, RulePhase
 from ottla.serdes.rules.data_keys import DataKeyRegistry, KeyRequest
 
 
@@ -71,3 +72,65 @@ def test_a_data_key_that_does_not_exist_makes_a_dead_letter(monkeypatch: pytest.
     assert rows.num_rows == 0
     assert dead is not None
     assert dead.column("problem").to_pylist() == ["The value of orders: the rule failed: the registry has no key kek"]
+
+
+class KeyRegistry(RegistryClient):
+    """A registry whose keys are in the key service `test`."""
+
+    def __init__(self) -> None:
+        super().__init__("http://localhost:1")
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        if path.count("/") == 4:
+            return {"name": "kek", "kmsType": "test", "kmsKeyId": "orders"}
+        return {"version": 1, "encryptedKeyMaterial": "AAAA"}
+
+
+class FailingKeyService:
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def wrap(self, key_name: str, data_key: bytes) -> bytes:
+        raise self.error
+
+    def unwrap(self, key_name: str, wrapped_key: bytes) -> bytes:
+        raise self.error
+
+
+def shape_with_key_service(error: Exception, monkeypatch: pytest.MonkeyPatch) -> TypedShape:
+    """A shape whose records have a rule that encrypts."""
+    rules = RuleEngine({"key.services": {"test": FailingKeyService(error)}})
+    params = {"encrypt.kek.name": "kek"}
+    schema = SchemaText(
+        "{}",
+        rule_set={"encodingRules": [{"name": "hide", "type": "ENCRYPT_PAYLOAD", "params": params}]},
+    )
+
+    def decode(topic: str, data: bytes) -> Any:
+        call = RuleCall(
+            topic=topic,
+            is_key=False,
+            subject=f"{topic}-value",
+            mode=RuleMode.READ,
+            schema=schema,
+            headers=[],
+            key=None,
+            value=data,
+        )
+        return rules.run(RulePhase.ENCODING, KeyRegistry(), call, data)
+
+    monkeypatch.setattr(shapes, "_decoder", lambda *_: decode)
+    columns = pa.schema([*META_SCHEMA, pa.field("name", pa.string())])
+    return TypedShape("orders", columns, SchemaText("{}"), (), True)
+
+
+@pytest.mark.parametrize("error", [KeyServiceUnavailable("sealed"), ConnectionRefusedError("down"), TimeoutError()])
+def test_a_key_service_that_does_not_answer_is_waited_for(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SerializationError, match="the rule hide failed"):
+        shape_with_key_service(error, monkeypatch).split(one_record())
+
+
+def test_a_key_that_is_not_permitted_makes_a_dead_letter(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, dead = shape_with_key_service(KeyServiceError("permission denied"), monkeypatch).split(one_record())
+    assert dead is not None
+    assert dead.column("problem").to_pylist() == ["The value of orders: the rule hide failed: permission denied."]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ottla.encryption.envelope import EnvelopeError
 from ottla.encryption.file_keys import FileKeyService
-from ottla.encryption.keys import DataKeys, KeyService, KeyServiceError
+from ottla.encryption.keys import DataKeys, KeyService, KeyServiceError, KeyServiceUnavailable
 from ottla.encryption.serializers import DecryptingDeserializer, EncryptingSerializer
 from ottla.encryption.vault_keys import VaultKeyService
 
@@ -21,5 +21,6 @@ __all__ = [
     "FileKeyService",
     "KeyService",
     "KeyServiceError",
+    "KeyServiceUnavailable",
     "VaultKeyService",
 ]

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from ottla.encryption.keys import DATA_KEY_BYTES, KeyServiceError
+from ottla.encryption.keys import DATA_KEY_BYTES, KeyServiceError, KeyServiceUnavailable
 
 __all__ = ["FileKeyService", "Key", "KeyFile"]
 
@@ -45,17 +45,21 @@ class KeyFile:
         self.path = path
 
     def read(self) -> dict[str, Key]:
-        """Raises KeyServiceError."""
+        """Raises KeyServiceUnavailable: a file that cannot be used says nothing about a key."""
         try:
             with open(self.path, encoding="utf-8") as file:
                 if os.fstat(file.fileno()).st_mode & stat.S_IRWXO:
-                    raise KeyServiceError(f"{self.path} is open to every user of the machine: chmod 600 {self.path}")
+                    raise KeyServiceUnavailable(
+                        f"{self.path} is open to every user of the machine: chmod 600 {self.path}"
+                    )
                 return _parsed(json.load(file))
+        except KeyServiceUnavailable:
+            raise
         except OSError as error:
-            raise KeyServiceError(f"The key file {self.path} cannot be read: {error.strerror}.") from None
+            raise KeyServiceUnavailable(f"The key file {self.path} cannot be read: {error.strerror}.") from None
         except (ValueError, KeyError, TypeError, AttributeError):
             # No cause is attached: its text may contain a part of the file.
-            raise KeyServiceError(f"{self.path} is not a file of keys; 'ottla keys create' makes one.") from None
+            raise KeyServiceUnavailable(f"{self.path} is not a file of keys; 'ottla keys create' makes one.") from None
 
     def create(self, name: str) -> None:
         """Adds a key. Raises KeyServiceError if it exists."""

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-__all__ = ["DATA_KEY_BYTES", "DataKey", "DataKeys", "KeyService", "KeyServiceError"]
+__all__ = ["DATA_KEY_BYTES", "DataKey", "DataKeys", "KeyService", "KeyServiceError", "KeyServiceUnavailable"]
 
 DATA_KEY_BYTES = 32
 # Random nonces of 96 bits allow 2^32 messages under one key (NIST SP 800-38D, 8.3); this limit is far below.
@@ -29,12 +29,19 @@ class KeyServiceError(Exception):
     """The key service lacks the key, refuses the request, or cannot be reached."""
 
 
+class KeyServiceUnavailable(KeyServiceError, ConnectionError):
+    """The key service gave no answer about the key. The record may be good, so the request is worth repeating."""
+
+
 class KeyService(Protocol):
     def wrap(self, key_name: str, data_key: bytes) -> bytes:
-        """Encrypts a data key under the current version of the key. Raises KeyServiceError."""
+        """Encrypts a data key under the current version of the key.
+
+        Raises KeyServiceUnavailable during an outage of the service, and KeyServiceError for a wrong key.
+        """
 
     def unwrap(self, key_name: str, wrapped_key: bytes) -> bytes:
-        """Decrypts a data key that `wrap` has encrypted under any version of the key. Raises KeyServiceError."""
+        """Decrypts a data key that `wrap` has encrypted under any version of the key. Raises as `wrap` does."""
 
     def close(self) -> None:
         """Releases connections."""

@@ -18,12 +18,15 @@ from functools import partial
 from http.client import HTTPException
 from urllib.parse import quote
 
-from ottla.encryption.keys import KeyServiceError
+from ottla.encryption.keys import KeyServiceError, KeyServiceUnavailable
 
 __all__ = ["VaultKeyService"]
 
 SECONDS_MAX = 10.0
 ANSWER_BYTES_MAX = 64 * 1024
+# Vault's answers about a key or a ciphertext. Other statuses, such as 503 for a sealed Vault, 429 and the redirect of a
+# standby node, are outages.
+_REFUSALS = (400, 403, 404)
 _URL = re.compile(r"https?://[^\s]+")
 
 
@@ -54,7 +57,7 @@ class VaultKeyService:
         try:
             return base64.b64decode(self._field(answer, "plaintext"), validate=True)
         except binascii.Error:
-            raise KeyServiceError(f"{self._base} answered with a key that is not base64.") from None
+            raise KeyServiceUnavailable(f"{self._base} answered with a key that is not base64.") from None
 
     def close(self) -> None:
         self._opener.close()
@@ -72,16 +75,17 @@ class VaultKeyService:
                 return json.loads(response.read(ANSWER_BYTES_MAX))
         except urllib.error.HTTPError as error:
             with error:
-                raise KeyServiceError(f"{url} refused: {error.code} {_reasons(error.read(ANSWER_BYTES_MAX))}") from None
+                kind = KeyServiceError if error.code in _REFUSALS else KeyServiceUnavailable
+                raise kind(f"{url} refused: {error.code} {_refusal_reasons(error)}") from None
         except (OSError, ValueError, HTTPException) as error:
             reason = getattr(error, "reason", error)
-            raise KeyServiceError(f"{url} cannot be asked: {reason}.") from None
+            raise KeyServiceUnavailable(f"{url} cannot be asked: {reason}.") from None
 
     def _field(self, answer: object, name: str) -> str:
         data = answer.get("data") if isinstance(answer, dict) else None
         value = data.get(name) if isinstance(data, dict) else None
         if not isinstance(value, str):
-            raise KeyServiceError(f"{self._base} answered without {name}.")
+            raise KeyServiceUnavailable(f"{self._base} answered without {name}.")
         return value
 
 
@@ -90,9 +94,9 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def _reasons(body: bytes) -> str:
+def _refusal_reasons(error: urllib.error.HTTPError) -> str:
     """The errors in Vault's answer, which name no secrets."""
     try:
-        return "; ".join(json.loads(body)["errors"])
-    except (ValueError, KeyError, TypeError):
+        return "; ".join(json.loads(error.read(ANSWER_BYTES_MAX))["errors"])
+    except (OSError, HTTPException, ValueError, KeyError, TypeError):
         return ""

@@ -46,14 +46,17 @@ class RegistryClientError(Exception):
 
 
 def is_registry_failure(error: BaseException) -> bool:
-    """True if an error follows from a request that the registry did not answer with a result.
+    """True if an error follows from a request that the registry, or a key service, did not answer with a result.
 
-    The record may be good then. With status 404 the record names a schema or a key that does not exist.
+    The record may be good then. With status 404 the record names a schema or a key that does not exist. Key services
+    raise a ConnectionError or a TimeoutError during an outage (`ottla.encryption.KeyServiceUnavailable`).
     """
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, RegistryClientError):
             return cause.status != 404
+        if isinstance(cause, ConnectionError | TimeoutError):
+            return True
         cause = cause.__cause__
     return False
 

@@ -93,6 +93,7 @@ def _converted(convert: Convert, values: Any, topics: Any, *, tries: bool) -> An
     import pyarrow
 
     from ottla.serdes.protocol import SerializationError
+    from ottla.serdes.registry_client import is_registry_failure
 
     results: list[Any] = []
     for value, topic in zip(values.to_pylist(), topics.to_pylist(), strict=True):
@@ -100,7 +101,8 @@ def _converted(convert: Convert, values: Any, topics: Any, *, tries: bool) -> An
             data = None if value is None else convert(topic, value)
             results.append({"data": data, "error": None} if tries else data)
         except SerializationError as error:
-            if not tries:
+            # During an outage of the key service the value may be good: the task fails, and the batch is repeated.
+            if not tries or is_registry_failure(error):
                 raise
             results.append({"data": None, "error": error.reason})
     kind = pyarrow.binary()

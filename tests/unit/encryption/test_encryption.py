@@ -18,6 +18,7 @@ from ottla.encryption.file_keys import Key, KeyFile
 from ottla.encryption.reencryption import Reencryption
 from ottla.serdes import BytesDeserializer, BytesSerializer, JsonDeserializer, JsonSerializer
 from ottla.serdes.protocol import Header, SerializationError
+from ottla.serdes.registry_client import is_registry_failure
 
 
 class CountingService:
@@ -204,6 +205,23 @@ def test_files_of_keys_are_private_and_mistakes_explained(key_file: KeyFile, tmp
     assert "planted" not in str(failure.value)
     with pytest.raises(KeyServiceError, match="cannot be read"):
         KeyFile(str(tmp_path / "none")).read()
+
+
+def test_a_file_that_cannot_be_read_says_nothing_about_the_record(key_file: KeyFile) -> None:
+    """A missing key is a problem of the record; a missing file is not, so that the batch is repeated."""
+    sealed = pair(key_file.path)[0].serialize("orders", b"x")
+    other = KeyFile(f"{key_file.path}.other")
+    other.create("invoices")
+    failures = []
+    for content in ("{", Path(other.path).read_text()):
+        Path(key_file.path).write_text(content)
+        with pytest.raises(SerializationError) as failure:
+            pair(key_file.path)[1].deserialize("orders", sealed)
+        failures.append(is_registry_failure(failure.value))
+    os.remove(key_file.path)
+    with pytest.raises(SerializationError, match="cannot be read") as failure:
+        pair(key_file.path)[1].deserialize("orders", sealed)
+    assert [*failures, is_registry_failure(failure.value)] == [True, False, True]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from ottla.encryption import DataKeys, DecryptingDeserializer, EncryptingSerializer, KeyServiceError, VaultKeyService
 from ottla.serdes import BytesDeserializer, BytesSerializer
 from ottla.serdes.protocol import SerializationError
+from ottla.serdes.registry_client import is_registry_failure
 
 TOKEN = "planted-token"
 
@@ -28,6 +29,10 @@ class Transit(BaseHTTPRequestHandler):
         self.server.asked.append(action)
         if key == "odd":
             self.wfile.write(b"this is not HTTP\r\n\r\n")
+        elif key.isdecimal():
+            self._answer(int(key), {"errors": ["as the test wants"]})
+        elif key == "proxy":
+            self._answer(200, {"status": "up"})
         elif self.headers["X-Vault-Token"] != TOKEN:
             self._answer(403, {"errors": ["permission denied"]})
         elif (mount, key) != ("transit", "orders"):
@@ -104,6 +109,36 @@ def test_a_refusal_names_the_address_and_the_reason_but_not_the_token(vault: Tra
 def test_a_server_that_does_not_speak_http(vault: TransitServer) -> None:
     with pytest.raises(KeyServiceError, match="cannot be asked"):
         VaultKeyService(vault.url, TOKEN).wrap("odd", b"x")
+
+
+@pytest.mark.parametrize(
+    ("key", "is_outage"),
+    [
+        ("odd", True),
+        ("proxy", True),
+        ("307", True),
+        ("429", True),
+        ("500", True),
+        ("503", True),
+        ("400", False),
+        ("403", False),
+        ("404", False),
+        ("nosuch", False),
+    ],
+)
+def test_which_answers_say_nothing_about_the_record(vault: TransitServer, key: str, is_outage: bool) -> None:
+    """After an outage the batch is repeated; a key that is missing or not permitted is a problem of the record."""
+    serializer = EncryptingSerializer(BytesSerializer(), keys=DataKeys(VaultKeyService(vault.url, TOKEN)), key_name=key)
+    with pytest.raises(SerializationError, match="cannot be encrypted") as failure:
+        serializer.serialize("orders", b"x")
+    assert is_registry_failure(failure.value) is is_outage
+
+
+def test_a_service_that_cannot_be_reached_says_nothing_about_the_record() -> None:
+    keys = DataKeys(VaultKeyService("http://127.0.0.1:1", TOKEN))
+    with pytest.raises(SerializationError, match="cannot be asked") as failure:
+        EncryptingSerializer(BytesSerializer(), keys=keys, key_name="orders").serialize("orders", b"x")
+    assert is_registry_failure(failure.value)
 
 
 def test_an_address_that_does_not_answer() -> None:

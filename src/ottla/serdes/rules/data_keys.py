@@ -2,7 +2,8 @@
 
 `key.services` in the settings of a serializer maps a type of key service (`encrypt.kms.type` of a rule) to an object
 with `wrap(key_name, data_key)` and `unwrap(key_name, wrapped_key)`: the services of `ottla.encryption` are of this
-form. `local-kms` is Confluent's service for tests: its key comes from the setting `secret`.
+form. During an outage they raise a ConnectionError or a TimeoutError; other errors are problems of the record.
+`local-kms` is Confluent's service for tests: its key comes from the setting `secret`.
 """
 
 from __future__ import annotations
