@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from ottla.client.errors import ClusterUnreachable
 from ottla.client.producer import Producer, ProducerSettings
 from ottla.client.producer.transactions import TransactionState
 from ottla.client.settings import ClientSettings, parse_bootstrap
@@ -37,6 +38,82 @@ def test_an_open_transaction_is_aborted(version: int, fails: bool) -> None:
             await producer._transactions.add_partitions([ONE])
             if fails:
                 producer.spoil_transaction(KafkaError(ErrorCode.INVALID_RECORD))
+        assert cluster.asked.count(END) == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_second_close_waits_for_the_abort_of_the_first() -> None:
+    """As in Apache Kafka, where every close waits for the thread that sends."""
+
+    async def scenario() -> None:
+        cluster = Cluster(version=2)
+        producer = new_producer(cluster)
+        await producer.init_transactions()
+        producer.begin_transaction()
+        await producer._transactions.add_partitions([ONE])
+        asked, answered = asyncio.Event(), asyncio.Event()
+        answer = cluster.ask_coordinator
+
+        async def ask_coordinator(*arguments: Any, **options: Any) -> Any:
+            asked.set()
+            await answered.wait()
+            return await answer(*arguments, **options)
+
+        cluster.ask_coordinator = ask_coordinator  # type: ignore[method-assign]
+        first = asyncio.ensure_future(producer.close())
+        await asked.wait()
+        second = asyncio.ensure_future(producer.close())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not producer._closed
+        answered.set()
+        await asyncio.gather(first, second)
+        assert producer._closed
+        assert cluster.asked.count(END) == 1
+
+    asyncio.run(scenario())
+
+
+def test_a_close_without_a_flush_does_not_wait_for_another_close() -> None:
+    async def scenario() -> None:
+        cluster = Cluster(version=2)
+        producer = new_producer(cluster)
+        await producer.init_transactions()
+        producer.begin_transaction()
+        await producer._transactions.add_partitions([ONE])
+        asked, never = asyncio.Event(), asyncio.Event()
+
+        async def ask_coordinator(*_: Any, **__: Any) -> None:
+            asked.set()
+            await never.wait()
+
+        cluster.ask_coordinator = ask_coordinator  # type: ignore[method-assign]
+        first = asyncio.ensure_future(producer.close())
+        await asked.wait()
+        await producer.close(flush=False)
+        assert producer._closed
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+
+    asyncio.run(scenario())
+
+
+def test_the_abort_does_not_need_a_connection_at_the_moment_of_the_close() -> None:
+    """While the brokers restart, the request to the coordinator is repeated until max.block.ms."""
+
+    async def scenario() -> None:
+        cluster = Cluster(version=2)
+        producer = new_producer(cluster)
+        await producer.init_transactions()
+        producer.begin_transaction()
+        await producer._transactions.add_partitions([ONE])
+
+        async def any_connection() -> None:
+            raise ClusterUnreachable("Cannot reach the cluster")
+
+        cluster.any_connection = any_connection  # type: ignore[method-assign]
+        await producer.close()
         assert cluster.asked.count(END) == 1
 
     asyncio.run(scenario())

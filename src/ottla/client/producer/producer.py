@@ -75,6 +75,7 @@ class Producer:
         # True if a record is not sent as it is given.
         self._converts = bool(self._interceptors) or bool(self._serializing)
         self._closed = False
+        self._closing = asyncio.Lock()
         self.measures = self._sender.measures
         self._figures = ClientFigures(
             self._cluster,
@@ -209,24 +210,34 @@ class Producer:
     async def close(self, *, flush: bool = True) -> None:
         """Sends the remaining batches, aborts an open transaction, and closes the producer.
 
-        Without a flush batches that wait are dropped, and an open transaction ends with its time-out.
+        While the cluster is down, this takes up to `delivery.timeout.ms` for records, and then up to `max.block.ms` for
+        the abort. Without a flush batches that wait are dropped, and an open transaction ends with its time-out.
         """
-        if self._closed:
+        if not flush:
+            await self._close()
             return
-        try:
-            if flush:
+        # A second close waits for the first one. Otherwise it would cut off the abort of the first one.
+        async with self._closing:
+            if self._closed:
+                return
+            try:
                 await self.flush()
                 await self._abort_open_transaction()
-        finally:
-            self._closed = True
-            await self._sender.stop()
-            self._sender.fail_all(ClientClosed("The producer was closed."))
-            self._interceptors.close()
-            self._serializing.close()
-            self._batches.close()
-            await self._figures.close()
-            if self._owned:
-                await self._cluster.close()
+            finally:
+                await self._close()
+
+    async def _close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        await self._sender.stop()
+        self._sender.fail_all(ClientClosed("The producer was closed."))
+        self._interceptors.close()
+        self._serializing.close()
+        self._batches.close()
+        await self._figures.close()
+        if self._owned:
+            await self._cluster.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -283,7 +294,7 @@ class Producer:
 
     async def transactions_raise_epoch(self) -> bool:
         """True if the end of a transaction raises the producer epoch (KIP-890)."""
-        return self._transactions.adds_by_itself(await self._cluster.any_connection())
+        return await self._transactions.uses_second_version()
 
     async def send_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, int | CommittedOffset], **member: Any

@@ -224,6 +224,12 @@ class TransactionManager:
             self._second_version = connection.features.get("transaction.version", 0) >= 2
         return self._second_version
 
+    async def uses_second_version(self) -> bool:
+        """As `adds_by_itself`, also while no broker can be reached: the first call waits for a connection."""
+        if self._second_version is None:
+            self.adds_by_itself(await self._cluster.retry(self._cluster.any_connection))
+        return bool(self._second_version)
+
     async def add_partitions(self, partitions: list[TopicPartition]) -> None:
         """Adds new partitions at the coordinator, if the version of the protocol requires it."""
         if self._settings.transactional_id is None:
@@ -275,8 +281,7 @@ class TransactionManager:
             partition: offset if isinstance(offset, CommittedOffset) else CommittedOffset(offset)
             for partition, offset in offsets.items()
         }
-        connection = await self._cluster.any_connection()
-        second = self.adds_by_itself(connection)
+        second = await self.uses_second_version()
         self._begun = True
         try:
             if not second:
@@ -343,7 +348,7 @@ class TransactionManager:
         if not self._begun:
             self._end()
             return
-        second = self.adds_by_itself(await self._cluster.any_connection())
+        second = await self.uses_second_version()
         request = EndTxnRequest(
             transactional_id=self._id,
             producer_id=self._identity.producer_id,
