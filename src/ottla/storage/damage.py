@@ -21,6 +21,7 @@ from ottla.storage.recovery import open_log
 
 if TYPE_CHECKING:
     from ottla.storage.directories import LogDirectory
+    from ottla.storage.prompt_checkpoints import PromptCheckpoints
 
 __all__ = ["recover_damaged", "recover_on_worker"]
 
@@ -33,13 +34,12 @@ def recover_on_worker(
     damaged: PartitionLog,
     topic_id: Uuid,
     directory: LogDirectory,
-    checkpoint: Callable[[], Deferred[None]],
+    checkpoints: PromptCheckpoints,
     is_wanted: Callable[[], bool],
 ) -> Deferred[PartitionLog]:
     """`recover_damaged`, again and again while the disk is full or there are no descriptors or memory.
 
-    Resolves after `checkpoint` has written the offsets of the log, which is repeated while the disk is full, and
-    without it if the node is stopping.
+    Resolves after `checkpoints` has written the offsets of the log, or without them if the node is stopping.
     """
     recovered: Deferred[PartitionLog] = Deferred()
 
@@ -65,22 +65,7 @@ def recover_on_worker(
         # behind it. So the new recovery point is written before the first append.
         offsets = (log.recovery_point, log.log_start_offset, log.high_watermark)
         directory.offsets_of_refused[log.topic_partition] = offsets
-        written: Deferred[PartitionLog] = Deferred()
-
-        def write() -> None:
-            if is_wanted():
-                checkpoint().when_done(on_written)
-            else:
-                written.resolve(log)
-
-        def on_written(_: Deferred[None]) -> None:
-            if directory.has_all_checkpoints or directory.is_offline:
-                written.resolve(log)
-            else:
-                world.scheduler.call_later(DISK_RETRY_SECONDS, write)
-
-        write()
-        return written
+        return checkpoints.written(directory).then(lambda _: log)
 
     begin()
     return recovered.and_then(write_offsets)

@@ -126,8 +126,8 @@ class LogDirectory:
         except OSError as error:
             self.fail(error)
 
-    def on_opened(self, topic_partition: TopicPartition) -> None:
-        """Notes an open log of the partition, whose own offsets belong into the checkpoints from now on."""
+    def forget_refused(self, topic_partition: TopicPartition) -> None:
+        """The log is open, and its own offsets belong into the checkpoints from now on; or it has been set aside."""
         self.unrecovered.discard(topic_partition)
         self.offsets_of_refused.pop(topic_partition, None)
 
@@ -225,6 +225,10 @@ class CheckpointsAtStart:
         if not self._offsets:
             names = (RECOVERY_POINT_FILE, LOG_START_OFFSET_FILE, REPLICATION_OFFSET_FILE)
             self._offsets = tuple(self._directory.read_checkpoint(name) for name in names)
+
+    def topic_partitions(self) -> set[TopicPartition]:
+        """The logs in the files; none if the files were not read."""
+        return set().union(*self._offsets)
 
     def of(self, topic_partition: TopicPartition) -> tuple[int, int, int]:
         """Recovery point, log start offset and high watermark."""

@@ -74,10 +74,12 @@ class Loader:
         self._running = 0
         self.deleted: list[tuple[LogDirectory, str]] = []
         self.futures: list[tuple[TopicPartition, LogDirectory, str]] = []
-        self.refused: list[tuple[TopicPartition, KafkaError, str, Uuid | None]] = []
-        """Logs that cannot be opened, with the error, the path and the topic id, if it is known."""
+        self.refused: list[tuple[TopicPartition, KafkaError, LogDirectory, Uuid | None]] = []
+        """Logs that cannot be opened, with the error, the directory and the topic id, if it is known."""
         self.postponed: deque[LoadJob] = deque()
         """Those of them that cannot be opened for now (`postponed_logs`)."""
+        self.missing: list[tuple[TopicPartition, LogDirectory]] = []
+        """Logs whose offsets are in the checkpoint files, but whose directories were renamed or removed."""
         self._epochs_left_behind: set[int] = set()
         self.had_clean_shutdown = True
 
@@ -127,7 +129,8 @@ class Loader:
         cleaned = directory.read_cleaned()
         on_failure = directory.fail
         jobs: list[LoadJob] = []
-        for name in self._world.files.list_directory(directory.path):
+        names = self._world.files.list_directory(directory.path)
+        for name in names:
             parsed = parse_directory_name(name)
             if parsed is None:
                 continue
@@ -153,9 +156,13 @@ class Loader:
                         left,
                     )
                 )
-        if any(job.left is None for job in jobs):
+        if epoch is None or any(job.left is None for job in jobs):
             # Read now, because an error takes the directory out of service before any of its logs is opened.
             checkpoints.read()
+        missing = checkpoints.topic_partitions().difference(job.topic_partition for job in jobs)
+        # After a clean shutdown the checkpoints may be unread, but have the same logs.
+        missing.update(parsed[0] for name in left_logs.keys() - names if (parsed := parse_directory_name(name)))
+        self.missing += ((topic_partition, directory) for topic_partition in sorted(missing))
         return jobs
 
     def _refuse_twins(self, queues: list[deque[LoadJob]]) -> None:
@@ -388,7 +395,7 @@ class Loader:
         path, reason = job.path, error.message if isinstance(error, KafkaError) else str(error)
         refusal = StorageError(f"The log in {path} cannot be opened: {reason}")
         topic_id = topic_id_if_readable(self._world.files, path) if job.left is None else Uuid.parse(job.left.topic_id)
-        self.refused.append((job.topic_partition, refusal, path, topic_id or None))
+        self.refused.append((job.topic_partition, refusal, job.directory, topic_id or None))
         if isinstance(error, OSError) and is_temporary(error):
             self.postponed.append(job)
             logger.warning(

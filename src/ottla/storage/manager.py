@@ -90,7 +90,7 @@ class LogManager:
         self._is_closing = False
         # Directories to remove. A worker removes the first one.
         self._removals: deque[tuple[LogDirectory, str]] = deque()
-        self._refused = RefusedLogs(world)
+        self._refused = RefusedLogs(world, self.maintenance.prompt_checkpoints.forget)
         self._postponed = PostponedLogs(world, self._refused, self._on_opened_late)
         # Topic ids of logs in failed directories. A new topic of the same name may be created elsewhere.
         self._lost: dict[TopicPartition, Uuid] = {}
@@ -179,6 +179,8 @@ class LogManager:
             self.remove_tree_later(directory, f"{directory.path}/{name}")
         self._refused.add_all(loader.refused)
         loader.refused.clear()
+        for topic_partition, directory in loader.missing:
+            self.maintenance.prompt_checkpoints.forget(topic_partition, directory)
         self._postponed.take(loader)
         for topic_partition, directory, name in loader.futures:
             if topic_partition in self._entries:
@@ -357,7 +359,7 @@ class LogManager:
     def _add(self, entry: _Entry) -> None:
         self._entries[entry.log.topic_partition] = entry
         entry.directory.partition_count += 1
-        entry.directory.on_opened(entry.log.topic_partition)
+        entry.directory.forget_refused(entry.log.topic_partition)
         entry.log.on_cut = self._on_cut
         entry.log.files.failures.report_to(self._on_damage, self.on_segment_damaged)
 
@@ -414,7 +416,7 @@ class LogManager:
             callback(topic_partition)
         recovered = recover_on_worker(
             *(self._world, self.pool, entry.log, entry.topic_id, entry.directory),
-            *(self.maintenance.checkpoint, lambda: not self._is_closing),
+            *(self.maintenance.prompt_checkpoints, lambda: not self._is_closing),
         )
         recovered.when_done(lambda outcome: self._on_log_recovered(entry, outcome))
 
@@ -423,12 +425,8 @@ class LogManager:
         if outcome.error is not None:
             logger.error("%s could not be recovered, restart the node: %s", topic_partition, outcome.error)
             self._refused.fail_recovery(topic_partition)
-        elif self._is_closing or entry.directory.is_offline:
+        elif self._is_closing or entry.directory.is_offline or not self._refused.end_recovery(topic_partition):
             outcome.result().files.discard()
-        elif not self._refused.end_recovery(topic_partition):
-            outcome.result().files.discard()
-            # `recover_on_worker` has written the offsets of the log. A new log of that name waits until they are gone.
-            self.maintenance.prompt_checkpoints.forget(topic_partition, entry.directory)
         else:
             self._add(_Entry(outcome.result(), entry.directory, entry.topic_id))
 

@@ -1,16 +1,18 @@
 """Logs that are on disk and cannot be used, until they are recovered or their topic is created again.
 
 A refused log is not replaced by an empty log. A new topic of the same name has another topic id: then the files of the
-former topic are set aside for the operator, like the files of a stray partition.
+former topic are set aside for the operator, like the files of a stray partition. The log of the new topic is created
+when no checkpoint file contains the offsets of the former log (`prompt_checkpoints`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ottla.model.ids import TopicPartition, Uuid
+from ottla.storage.errors import StorageError
 from ottla.storage.names import stray_directory_name
 
 if TYPE_CHECKING:
@@ -27,11 +29,13 @@ logger = logging.getLogger(__name__)
 
 
 class _RefusedLog:
-    __slots__ = ("damaged", "error", "is_postponed", "is_recovering", "is_unwanted", "path", "topic_id")
+    __slots__ = ("damaged", "directory", "error", "is_postponed", "is_recovering", "is_unwanted", "topic_id")
 
-    def __init__(self, error: KafkaError, path: str, topic_id: Uuid | None, damaged: _Place | None) -> None:
+    def __init__(
+        self, error: KafkaError, directory: LogDirectory, topic_id: Uuid | None, damaged: _Place | None
+    ) -> None:
         self.error = error
-        self.path = path
+        self.directory = directory
         self.topic_id = topic_id
         # The log whose files were damaged while the node ran.
         self.damaged = damaged
@@ -43,10 +47,11 @@ class _RefusedLog:
 
 
 class RefusedLogs:
-    """The refused logs of a node."""
+    """The refused logs of a node. `forget` is called after the files of a former topic were set aside."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, forget: Callable[[TopicPartition, LogDirectory], None]) -> None:
         self._world = world
+        self._forget = forget
         self._logs: dict[TopicPartition, _RefusedLog] = {}
 
     def __contains__(self, topic_partition: TopicPartition) -> bool:
@@ -54,7 +59,7 @@ class RefusedLogs:
 
     def add_damaged(self, topic_partition: TopicPartition, error: KafkaError, topic_id: Uuid, place: _Place) -> None:
         """The files of a log were damaged while the node ran: a worker recovers it."""
-        self._logs[topic_partition] = _RefusedLog(error, place[0].directory, topic_id, place)
+        self._logs[topic_partition] = _RefusedLog(error, place[1], topic_id, place)
 
     def unrecovered(self) -> list[_Place]:
         """Damaged logs that are not recovered yet, or could not be."""
@@ -70,13 +75,13 @@ class RefusedLogs:
         if log is not None and (log.is_recovering or log.is_postponed):
             log.is_unwanted = True
 
-    def add_all(self, logs: Iterable[tuple[TopicPartition, KafkaError, str, Uuid | None]]) -> None:
+    def add_all(self, logs: Iterable[tuple[TopicPartition, KafkaError, LogDirectory, Uuid | None]]) -> None:
         """Adds logs. A log without a known topic id counts as the log of the first topic that asks for it."""
-        for topic_partition, error, path, topic_id in logs:
-            self._logs[topic_partition] = _RefusedLog(error, path, topic_id, None)
+        for topic_partition, error, directory, topic_id in logs:
+            self._logs[topic_partition] = _RefusedLog(error, directory, topic_id, None)
 
     def check(self, topic_partition: TopicPartition, topic_id: Uuid) -> None:
-        """Raises the error of a refused log. The log of a former topic is set aside."""
+        """Raises the error of a refused log. The log of a former topic is set aside, and the name is not free yet."""
         log = self._logs.get(topic_partition)
         if log is None:
             return
@@ -86,7 +91,9 @@ class RefusedLogs:
         if log.is_recovering:
             log.is_unwanted = True
             raise log.error
-        self._set_aside(topic_partition, log)
+        if not self._set_aside(topic_partition, log):
+            raise log.error
+        raise StorageError(f"The checkpoint files of {log.directory.path} still contain {topic_partition}")
 
     def postpone(self, topic_partition: TopicPartition) -> None:
         self._logs[topic_partition].is_postponed = True
@@ -114,24 +121,31 @@ class RefusedLogs:
 
     def end_recovery(self, topic_partition: TopicPartition) -> bool:
         """A log was recovered. Returns whether its topic still exists."""
-        log = self._logs.pop(topic_partition)
+        log = self._logs[topic_partition]
         if log.is_unwanted:
-            if log.damaged is not None:
-                directory = log.damaged[1]
-                directory.unrecovered.discard(topic_partition)
-                directory.offsets_of_refused.pop(topic_partition, None)
+            # If the files cannot be renamed, the log stays refused until another topic of that name asks for it.
+            log.is_recovering = False
             self._set_aside(topic_partition, log)
+        else:
+            del self._logs[topic_partition]
         return not log.is_unwanted
 
     def fail_recovery(self, topic_partition: TopicPartition) -> None:
         self._logs[topic_partition].is_recovering = False
 
-    def _set_aside(self, topic_partition: TopicPartition, log: _RefusedLog) -> None:
+    def _set_aside(self, topic_partition: TopicPartition, log: _RefusedLog) -> bool:
+        """Returns False if the files could not be renamed."""
+        directory = log.directory
+        path = f"{directory.path}/{topic_partition}"
         name = stray_directory_name(topic_partition, Uuid.random(self._world.random))
         try:
-            self._world.files.rename(log.path, f"{log.path.rpartition('/')[0]}/{name}")
+            self._world.files.rename(path, f"{directory.path}/{name}")
         except OSError as error:
-            logger.warning("Could not rename %s: %s", log.path, error)
-            raise log.error from error
-        logger.warning("%s belongs to a former topic of the same name and was renamed to %s", log.path, name)
-        self._logs.pop(topic_partition, None)
+            logger.warning("Could not rename %s: %s", path, error)
+            return False
+        logger.warning("%s belongs to a former topic of the same name and was renamed to %s", path, name)
+        del self._logs[topic_partition]
+        directory.forget_refused(topic_partition)
+        # Recovery after a crash would apply the offsets of this log to the log of the new topic.
+        self._forget(topic_partition, directory)
+        return True

@@ -166,9 +166,12 @@ def test_a_refused_log_of_a_former_topic_is_set_aside(tmp_path: Path, knows_id: 
     for _ in range(2):
         with pytest.raises(StorageError):
             node.create(partition)
-    log = node.logs.get_or_create(partition, Uuid(b"fedcba9876543210"), log_config())
-    assert log.log_end_offset == 0
+    new_id = Uuid(b"fedcba9876543210")
+    with pytest.raises(StorageError, match="checkpoint"):
+        node.logs.get_or_create(partition, new_id, log_config())
     assert not node.logs.is_refused(partition)
+    node.world.scheduler.run()
+    assert node.logs.get_or_create(partition, new_id, log_config()).log_end_offset == 0
     [stray] = [path for path in tmp_path.iterdir() if path.name.endswith("-stray")]
     assert (stray / f"{SEGMENT}.log").stat().st_size > 0
 

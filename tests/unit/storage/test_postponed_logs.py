@@ -6,6 +6,7 @@ import errno
 
 import pytest
 
+from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.storage.manager import LogManager
 from ottla.storage.postponed_logs import LOGS_AT_ONCE
@@ -162,13 +163,17 @@ def test_a_topic_that_is_deleted_meanwhile_is_deleted_when_its_log_is_opened(mon
     assert not [name for name in node.files.list_directory("/d1") if name.startswith("t-")]
 
 
-def test_a_new_topic_of_the_name_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_topic_of_the_name_does_not_wait_for_the_shortage(monkeypatch: pytest.MonkeyPatch) -> None:
     node = left_behind(was_clean=False)
     node.files.fail_next("open", OSError(errno.EMFILE, "not now"), path_contains="/d1/t-0/0")
     node.files.fail_next("open", OSError(errno.EMFILE, "not now"), path_contains="/d1/t-0/0")
     logs = node.start()
     opened = opened_late(logs)
-    log = logs.get_or_create(PARTITION, Uuid(b"fedcba9876543210"), log_config())
+    new_id = Uuid(b"fedcba9876543210")
+    with pytest.raises(KafkaError, match="checkpoint"):
+        logs.get_or_create(PARTITION, new_id, log_config())
+    node.world.scheduler.run()
+    log = logs.get_or_create(PARTITION, new_id, log_config())
     node.append(log, b"new")
     node.world.scheduler.advance(10_000)
     assert logs.get(PARTITION) is log

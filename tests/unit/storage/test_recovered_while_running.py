@@ -119,3 +119,29 @@ def test_a_recovery_that_ends_after_the_shutdown_submits_no_more_work(
     workers.run_all()
     assert submitted == []
     assert "could not be recovered" not in caplog.text
+
+
+def test_logs_that_are_recovered_in_one_turn_share_a_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another program has cut the files of many logs. A checkpoint contains all logs, so it is not written for each."""
+    node = Node()
+    node.start()
+    logs = [node.create("t", index) for index in range(20)]
+    for log in logs:
+        for value in (b"a", b"b", b"c"):
+            node.append(log, value)
+        segment = log.segments.active
+        del node.files.nodes[segment.path].data[segment.size // 3 :]
+    check = node.files.check
+    written: list[str] = []
+
+    def count(operation: str, path: str) -> None:
+        if operation == "write_atomically" and path.endswith("/recovery-point-offset-checkpoint"):
+            written.append(path)
+        check(operation, path)
+
+    monkeypatch.setattr(node.files, "check", count)
+    for log in logs:
+        log.files.find_damage(0)
+    node.world.scheduler.run()
+    assert [log.log_end_offset for log in node.logs] == [3] * 20
+    assert len(written) == 1

@@ -8,6 +8,7 @@ import pytest
 
 from ottla.model.config import BrokerConfig
 from ottla.model.config.dynamic import usable_dynamic
+from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 from ottla.records.build import build_batch
 from ottla.records.record import Record
@@ -190,7 +191,11 @@ def test_a_former_topic_that_cannot_be_opened_leaves_no_offsets_to_the_next_of_i
     for _ in range(2):
         node.files.fail_next("open", OSError(errno.EMFILE, "too many open files"), path_contains="/d1/t-0/")
     logs = node.start()
-    log = logs.get_or_create(TopicPartition("t", 0), Uuid(b"fedcba9876543210"), log_config())
+    new_id = Uuid(b"fedcba9876543210")
+    with pytest.raises(KafkaError, match="checkpoint"):
+        logs.get_or_create(TopicPartition("t", 0), new_id, log_config())
+    node.world.scheduler.run()
+    log = logs.get_or_create(TopicPartition("t", 0), new_id, log_config())
     node.append(log, b"new")
     node.stop()
     reopened = node.start().get(TopicPartition("t", 0))

@@ -153,6 +153,7 @@ def test_a_log_that_is_recovered_meanwhile(monkeypatch: pytest.MonkeyPatch) -> N
         node.append(log, b"y")
     workers.run_all()
     workers.immediate = True
+    node.world.scheduler.run()
     recovered = node.logs.get(PARTITION)
     assert recovered is not None
     assert recovered is not log
