@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ottla.coordinator.group.offsets import removal
@@ -10,7 +12,9 @@ from ottla.coordinator.txn.state import record_of
 from ottla.coordinator.txn.transaction import EPOCH_MAX
 from ottla.decisions import Decision
 from ottla.model.deferred import Deferred
-from ottla.model.errors import ErrorCode
+from ottla.model.errors import ErrorCode, KafkaError
+from ottla.storage.errors import DiskFull
+from ottla.storage.log import PartitionLog
 from ottla.wire.messages import metadata_records as r
 from ottla.wire.messages.group_records import OffsetCommitKey, OffsetCommitValue
 from ottla.wire.messages.init_producer_id import InitProducerIdRequest
@@ -19,7 +23,7 @@ from ottla.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from tests.support.group_path import GroupPath
+from tests.support.group_path import OFFSETS_TOPIC, GroupPath
 from tests.support.transaction_path import Producer, TransactionPath
 from tests.unit.coordinator.test_offsets_in_transactions import Bench
 
@@ -52,7 +56,16 @@ def test_a_long_commit_does_not_end_the_removal_of_offsets_of_a_deleted_topic(
     path.stop()
 
 
-def test_every_decision_that_a_response_submits_is_answered_and_logged(path: GroupPath) -> None:
+@pytest.mark.parametrize("configs", [{}, {"flush.messages": "1"}])
+def test_every_decision_that_a_response_submits_is_answered_and_logged(
+    configs: dict[str, str], log_directory: str
+) -> None:
+    """A flush may end at once, for example because it fails before a worker gets it."""
+    path = GroupPath(log_directory)
+    path.create_topic("t", 3)
+    path.create_offsets_topic(1, **configs)
+    path.virtual.workers.immediate = True
+
     def commit(offset: int) -> Deferred[int]:
         record = (
             OffsetCommitKey(group="g", topic="t", partition=0),
@@ -67,9 +80,51 @@ def test_every_decision_that_a_response_submits_is_answered_and_logged(path: Gro
     assert answer.result().topics[0].partitions[0].error_code == ErrorCode.NONE
     assert [response.done for response in following] == [True]
     before = path.fetch_offsets("g")
+    assert set(before) == {("t", 0)}
     path.stop()
     path.start()
     assert path.fetch_offsets("g") == before, "the state is that of the log"
+    path.stop()
+
+
+def test_a_decision_is_not_written_if_the_append_of_an_earlier_one_fails(
+    log_directory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The partition is empty, so it is loaded again at once. The decision was made on the dropped state."""
+    path = GroupPath(log_directory)
+    path.create_topic("t", 1)
+    path.create_offsets_topic(1)
+    record = (
+        OffsetCommitKey(group="h", topic="t", partition=0),
+        OffsetCommitValue(offset=1, leader_epoch=-1, metadata="", commit_timestamp=1, expire_timestamp=-1),
+    )
+    earlier = path.groups.submit("h", lambda _shard, _now_ms: Decision([record], 1))
+    questions: list[Deferred[int]] = []
+
+    def ask(_: object) -> None:
+        questions.append(path.groups.submit("h", lambda shard, _now_ms: Decision((), len(shard.offsets.of_group("h")))))
+
+    earlier.when_done(ask)
+    partition = path.partition(OFFSETS_TOPIC, 0)
+    append_built = partition.log.append_built
+    failures = [DiskFull("no room")]
+
+    def refuse_once(_log: PartitionLog, *arguments: Any, **options: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return append_built(*arguments, **options)
+
+    monkeypatch.setattr(type(partition.log), "append_built", refuse_once)
+    answer = path.begin(long_commit("g", "t"), 9)
+    path.run()
+    assert isinstance(earlier.error, KafkaError)
+    assert earlier.error.code is ErrorCode.NOT_COORDINATOR
+    assert [question.result() for question in questions] == [0], "the dropped state answers no question"
+    code = ErrorCode(answer.result().topics[0].partitions[0].error_code)
+    assert code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "clients retry it"
+    assert partition.log.log_end_offset == 0
+    assert path.fetch_offsets("g") == {}
+    path.stop()
 
 
 def test_a_decision_that_a_response_submits_stays_out_of_a_transaction(path: GroupPath) -> None:

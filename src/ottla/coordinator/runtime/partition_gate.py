@@ -79,12 +79,12 @@ class PartitionGate(CommitGate[Batch]):
         return batch
 
     def wait(self, batch: Batch) -> None:
-        """Keeps the batch until it is committed."""
+        """Keeps the batch until it is committed. No response leaves before this returns."""
         batch.deadline = self._world.clock.monotonic() + self._settings.write_timeout_ms / 1000
         self.append(batch)
         self._watch.is_parked = True
         self._partition.parked_produces.add(self._watch)
-        if batch.flushed is not None:
+        if batch.flushed is not None and not batch.flushed.done:
             batch.flushed.when_done(lambda _: self.on_progress())
         if self._timeout_timer is None:
             self._plan_timeout()

@@ -280,7 +280,7 @@ class Shard(Generic[S]):
 
     def _write(self, decision: Decision[Any], now_ms: int, producer_id: int = -1) -> Batch:
         """Adds the records to the open batch and replays them. Raises with nothing changed."""
-        partition = self.partition
+        partition, state = self.partition, self.state
         leader = partition.check_leader()
         if leader.replica_count > 1:
             partition.check_enough_replicas(leader)
@@ -304,6 +304,9 @@ class Shard(Generic[S]):
             self._flush(settles=False)
             if self.status is not ShardStatus.ACTIVE:
                 raise KafkaError(REFUSALS[self.status])
+            if self.state is not state:
+                # The append has failed, and the partition is so short that it has been loaded again at once.
+                raise KafkaError(REFUSALS[ShardStatus.LOADING])
             batch = None
         if batch is None:
             batch = self._open = Batch(now_ms)
@@ -368,9 +371,11 @@ class Shard(Generic[S]):
         try:
             result = partition.append_built(buffer, now_ms=self._world.clock.now_ms())
         except KafkaError as error:
-            batch.settle(self._count_failure(error))
+            failure = self._count_failure(error)
+            # A callback of a response may ask or submit: the state is ahead of the log.
             if self.status is ShardStatus.ACTIVE:
                 self.reload()
+            batch.settle(failure)
             return
         statistics = self._settings.statistics
         statistics.batches += 1
@@ -387,6 +392,8 @@ class Shard(Generic[S]):
     def _on_appended(self, batch: Batch, result: AppendResult, *, settles: bool = True) -> None:
         batch.end_offset = result.last_offset + 1
         batch.flushed = result.flushed
+        # With `flush.messages` the flush may have ended, if it failed before a worker got it.
+        is_flushed = result.flushed is not None and result.flushed.done
         is_committed = result.flushed is None and self.partition.high_watermark >= batch.end_offset
         if is_committed and settles and not self._gate:
             batch.settle(None)
@@ -394,7 +401,7 @@ class Shard(Generic[S]):
         self._gate.wait(batch)
         if not settles:
             self._turn.at_end(self._gate.on_progress)
-        elif is_committed:
+        elif is_committed or is_flushed:
             self._gate.on_progress()
 
     def _answer_without_records(self, decision: Decision[R]) -> Deferred[R]:
