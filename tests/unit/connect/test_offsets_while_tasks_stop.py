@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ottla.connect.configuration.worker_config import WorkerConfig
+from ottla.connect.control.reconciler import Reconciler
 from ottla.connect.control.request_errors import RequestError
 from ottla.connect.control.resources.connectors import Connectors
 from ottla.connect.control.resources.offsets import ConnectorOffsets
@@ -51,6 +53,7 @@ class Story:
     def __init__(self, directory: Path) -> None:
         properties = worker_properties("127.0.0.1:1", directory, group_id="connect")
         config, plugins, unused = WorkerConfig(properties, distributed=True), plugins_for_tests(), None
+        self.config = config
         self.stores = Stores(MemoryConfigStore(), MemoryStatusStore(), MemoryOffsetStore())
         self.engine: Any = Engine(self.stores.source_offsets)
         routing = Routing("http://here/", is_distributed=False)
@@ -88,6 +91,37 @@ class Story:
             await self.offsets.reset("lines")
         else:
             await self.offsets.alter("lines", [{"partition": PARTITION, "offset": {"position": 7}}])
+
+
+def test_the_tasks_of_a_sink_before_tasks_max_was_lowered_are_fenced(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        story = Story(tmp_path)
+        planner: Any = Reconciler(
+            story.config,
+            worker_id="w",
+            store=story.stores.config,
+            status=story.stores.status,
+            plugins=plugins_for_tests(),
+            engine=story.engine,
+            resolve=dict,
+        )
+        planner.local.reconcile = lambda _assigned: asyncio.sleep(0)
+        planner.assign_everything()
+        config = {"name": "sink", "connector.class": "LineSink", "file": "f", "topics": "t"}
+        for tasks_max in ("3", "2"):
+            await story.stores.config.put_connector("sink", {**config, "tasks.max": tasks_max})
+            await planner.reconcile()
+            await asyncio.gather(*planner.background.tasks)
+            assert len(story.stores.config.state.tasks["sink"]) == int(tasks_max)
+        await story.connectors.stop("sink")
+        await story.stores.config.put_connector("sink", {**config, "tasks.max": "1"})
+        groups: Any = SimpleNamespace(alter_offsets=lambda *_: asyncio.sleep(0, result={}))
+        story.offsets._groups = groups
+        offset = {"partition": {"kafka_topic": "t", "kafka_partition": 0}, "offset": {"kafka_offset": 7}}
+        await story.offsets.alter("sink", [offset])
+        assert story.engine.fenced == ["connect-sink-0", "connect-sink-1", "connect-sink-2"]
+
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("is_reset", [True, False])

@@ -149,16 +149,21 @@ class ConnectorPlanner:
         stored = self._store.state.tasks.get(name)
         if not self._is_current(name, running) or configs == stored:
             return
+        fenced = self._store.state.fencing.get(name, 0)
+        count = max(len(stored or ()), fenced)
         if isinstance(running.instance, SourceConnector):
-            count = max(len(stored or ()), self._store.state.fencing.get(name, 0))
             if count:
                 await self._fence_previous_tasks(name, running, count)
                 if not self._is_current(name, running):
                     return
-            if count != len(configs):
-                await self._store.put_fencing(name, len(configs))
-                if not self._is_current(name, running):
-                    return
+            fenced, count = count, len(configs)
+        else:
+            # The tasks of earlier plans of a sink are fenced by a change of its offsets, so their number only grows.
+            count = max(count, len(configs))
+        if count != fenced:
+            await self._store.put_fencing(name, count)
+            if not self._is_current(name, running):
+                return
         await self._store.put_tasks(name, configs)
 
     def _is_current(self, name: str, running: LocalConnector) -> bool:

@@ -13,9 +13,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
+from ottla.client.admin.transactions import Transactions
 from ottla.client.cluster import Cluster
-from ottla.client.errors import ClientError
-from ottla.client.producer import Producer, ProducerSettings
 from ottla.connect.api import ConnectError, SinkConnector, SourceConnector
 from ottla.connect.api.config_definitions import names_in
 from ottla.connect.configuration.worker_config import WorkerConfig
@@ -111,18 +110,13 @@ class SparkEngine:
         return task
 
     async def fence(self, transactional_ids: list[str]) -> None:
-        failure: KafkaError | ClientError | None = None
-        for transactional_id in transactional_ids:
-            producer = Producer(self._cluster, ProducerSettings(transactional_id=transactional_id))
-            try:
-                await producer.init_transactions()
-            except (KafkaError, ClientError) as error:
-                logger.warning("Fencing %s failed: %s", transactional_id, error)
-                failure = error
-            finally:
-                await producer.close()
-        if failure is not None:
-            raise failure
+        # All at the same time: a coordinator that does not answer costs one time-out, not one for each task.
+        results = await Transactions(self._cluster).fence(transactional_ids)
+        failures = {name: result for name, result in results.items() if isinstance(result, KafkaError)}
+        for transactional_id, error in failures.items():
+            logger.warning("Fencing %s failed: %s", transactional_id, error)
+        for error in failures.values():
+            raise error
 
     def _session(self) -> SparkSession:
         import ottla.spark
