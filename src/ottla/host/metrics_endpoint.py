@@ -127,9 +127,6 @@ class MetricsEndpoint:
             self._loop.remove_reader(self._socket.fileno())
             self._loop.call_later(ACCEPT_RETRY_SECONDS, self._accept_again)
             return
-        if len(self._connections) >= CONNECTIONS_MAX and not self._evict():
-            accepted.close()
-            return
         if self._tls is not None and self._tls.handshakes >= CONNECTIONS_MAX:
             self._tls.close_oldest_handshake()
         accepted.setblocking(False)
@@ -140,6 +137,10 @@ class MetricsEndpoint:
             self._tls.begin(accepted, lambda stream, _: self._open(stream), lambda _: None)
 
     def _open(self, stream: ByteStream) -> None:
+        # Counted here, because many handshakes may complete after they were accepted.
+        if len(self._connections) >= CONNECTIONS_MAX and not self._evict():
+            stream.close()
+            return
         connection = _HttpConnection(self._loop, stream, self)
         self._connections[connection] = None
         # The request has often arrived already. Then the connection need not fear eviction.
