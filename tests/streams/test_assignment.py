@@ -13,6 +13,7 @@ from ottla.streams import StreamsError
 from ottla.streams.runtime.assignment import AssignmentNote, MemberNote, TaskAssignor, plan_standbys, task_places
 from ottla.streams.runtime.identity import Instance, WorkerIdentity, is_transactional_id_of
 from ottla.streams.runtime.plan import PlannedTask, TaskPlan
+from tests.support.streams_workers import plan_of
 
 PROCESSES = ("0b1c2d3e-0000-4000-8000-0123456789ab", "1b1c2d3e-0000-4000-8000-0123456789ab")
 
@@ -25,14 +26,7 @@ def plan(partitions: int, *, topic: str = "in") -> TaskPlan:
         PlannedTask(group=1, partition=number, names=(), topics=("words",), changelogs={"store": "app-store-changelog"})
         for number in range(partitions)
     ]
-    return TaskPlan(
-        tasks=tuple(tasks),
-        topics=(),
-        repartition_topics=frozenset(),
-        global_topics=(),
-        global_names=(),
-        partitions={},
-    )
+    return plan_of(tasks)
 
 
 class World:

@@ -18,6 +18,7 @@ from ottla.streams.runtime.identity import WorkerIdentity
 from ottla.streams.runtime.local_states import LocalStates
 from ottla.streams.runtime.plan import TaskPlan
 from ottla.streams.runtime.worker import Worker
+from tests.support.streams_workers import config_of, plan_of
 
 TEXT = Serdes.string()
 
@@ -50,18 +51,8 @@ class Closing(Processor):
 def planned(tmp_path: Path, processor: type[Processor]) -> tuple[Topology, TaskPlan, ApplicationConfig]:
     topology = Topology()
     topology.add_global_store(Stores.key_value("s", TEXT, TEXT), "source", "in", "p", processor)
-    plan = TaskPlan(
-        tasks=(),
-        topics=(),
-        repartition_topics=frozenset(),
-        global_topics=("in",),
-        global_names=tuple(topology.nodes),
-        partitions={},
-    )
-    config = ApplicationConfig.from_properties(
-        {"application.id": "app", "bootstrap.servers": "nowhere:1", "state.dir": str(tmp_path)}
-    )
-    return topology, plan, config
+    plan = replace(plan_of([]), global_topics=("in",), global_names=tuple(topology.nodes))
+    return topology, plan, config_of(tmp_path)
 
 
 def test_the_error_of_a_global_processor(tmp_path: Path) -> None:

@@ -14,11 +14,10 @@ from ottla.streams import Serdes, Stores, Topology
 from ottla.streams.machine.processor import Processor
 from ottla.streams.machine.task import StreamTask
 from ottla.streams.runtime.config import ApplicationConfig
-from ottla.streams.runtime.identity import WorkerIdentity
 from ottla.streams.runtime.local_states import LocalStates
-from ottla.streams.runtime.plan import PlannedTask, TaskPlan
+from ottla.streams.runtime.plan import PlannedTask
 from ottla.streams.runtime.task_table import ActiveTask
-from ottla.streams.runtime.worker import Worker
+from tests.support.streams_workers import config_of, worker_with_task
 
 TEXT = Serdes.string()
 PLACE = TopicPartition("in", 0)
@@ -50,20 +49,8 @@ def planned_topology() -> tuple[Topology, PlannedTask]:
 
 async def worker_with_state(tmp_path: Path) -> tuple[Any, LocalStates]:
     topology, planned = planned_topology()
-    plan = TaskPlan(
-        tasks=(planned,),
-        topics=(),
-        repartition_topics=frozenset(),
-        global_topics=(),
-        global_names=(),
-        partitions={},
-    )
-    config = ApplicationConfig.from_properties(
-        {"application.id": "app", "bootstrap.servers": "nowhere:1", "state.dir": str(tmp_path)}
-    )
     local = LocalStates(tmp_path, {"log": "id"})
-    worker: Any = Worker(topology, config, plan, WorkerIdentity(application_id="app", process_id="p", number=0), local)
-    task = StreamTask(topology, planned.names, config.tasks)
+    worker, task = worker_with_task(topology, planned, config_of(tmp_path), local=local)
     await local.open(planned, task.stores)
     worker._tasks.add(ActiveTask(planned=planned, task=task, form=None, starts={PLACE: 0}))
     return worker, local

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 from ottla.model.ids import TopicPartition
 from ottla.streams import Consumed, Produced, Serdes, StreamsBuilder
-from ottla.streams.machine.task import StreamTask
-from ottla.streams.runtime.config import ApplicationConfig
-from ottla.streams.runtime.identity import WorkerIdentity
-from ottla.streams.runtime.local_states import LocalStates
-from ottla.streams.runtime.plan import PlannedTask, TaskPlan
+from ottla.streams.runtime.plan import PlannedTask
 from ottla.streams.runtime.task_table import ActiveTask
 from ottla.streams.runtime.waiting import WaitingRows
-from ottla.streams.runtime.worker import Worker
+from tests.support.streams_workers import config_of, worker_with_task
 
 TEXT = Serdes.string()
 FULL, OTHER = TopicPartition("in", 0), TopicPartition("other", 0)
@@ -52,22 +47,9 @@ def test_a_full_partition_stays_paused(tmp_path: Path) -> None:
         merged.to("out", Produced.with_(TEXT, TEXT))
         topology = builder.build()
         planned = PlannedTask(group=0, partition=0, names=tuple(topology.nodes), topics=("in", "other"))
-        plan = TaskPlan(
-            tasks=(planned,),
-            topics=(),
-            repartition_topics=frozenset(),
-            global_topics=(),
-            global_names=(),
-            partitions={},
-        )
-        config = ApplicationConfig.from_properties(
-            {"application.id": "app", "bootstrap.servers": "nowhere:1", "state.dir": str(tmp_path)}
-        )
-        identity = WorkerIdentity(application_id="app", process_id="process", number=0)
-        worker: Any = Worker(topology, config, plan, identity, LocalStates(None, {}))
+        worker, task = worker_with_task(topology, planned, config_of(tmp_path))
         worker._consumer = consumer = Consumer()
         waiting = Waiting((FULL, OTHER), 1_000)
-        task = StreamTask(topology, planned.names, config.tasks)
         worker._tasks.add(
             ActiveTask(planned=planned, task=task, form=None, starts={FULL: 0, OTHER: 0}, waiting=waiting)
         )

@@ -12,11 +12,12 @@ import pytest
 from ottla.streams import Application, Consumed, Grouped, Materialized, Produced, Serdes, StreamsBuilder, StreamsError
 from ottla.streams.runtime import local_states, standby
 from ottla.streams.runtime.local_states import LocalStates
-from ottla.streams.runtime.plan import PlannedTask, TaskPlan
+from ottla.streams.runtime.plan import PlannedTask
 from ottla.streams.runtime.queries import StoreUnavailableError
 from ottla.streams.runtime.standby import Standbys
 from tests.streams.live import Live, eventually
 from tests.streams.test_application import assert_exact, total
+from tests.support.streams_workers import plan_of
 
 TEXT = Serdes.string()
 
@@ -121,14 +122,7 @@ def test_copies_go_on_after_any_failure(monkeypatch: pytest.MonkeyPatch) -> None
 
     async def run() -> None:
         planned = PlannedTask(group=0, partition=0, names=(), topics=())
-        plan = TaskPlan(
-            tasks=(planned,),
-            topics=(),
-            repartition_topics=frozenset(),
-            global_topics=(),
-            global_names=(),
-            partitions={},
-        )
+        plan = plan_of([planned])
         nothing: Any = None
         copies = Standbys(nothing, nothing, plan, nothing, LocalStates(None, {}))
 

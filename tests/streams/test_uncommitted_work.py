@@ -16,13 +16,11 @@ from ottla.streams import Consumed, Produced, Serdes, StreamsBuilder
 from ottla.streams.machine.task import InputRecord, StreamTask
 from ottla.streams.runtime.assignment import AssignmentNote
 from ottla.streams.runtime.commit_schedule import CommitSchedule
-from ottla.streams.runtime.config import ApplicationConfig
-from ottla.streams.runtime.identity import WorkerIdentity
-from ottla.streams.runtime.local_states import LocalStates
-from ottla.streams.runtime.plan import PlannedTask, TaskPlan
+from ottla.streams.runtime.plan import PlannedTask
 from ottla.streams.runtime.task_table import ActiveTask
 from ottla.streams.runtime.worker import Worker
 from ottla.streams.runtime.writer import RecordWriter
+from tests.support.streams_workers import config_of, worker_with_task
 
 TEXT = Serdes.string()
 PLACE = TopicPartition("in", 0)
@@ -107,26 +105,8 @@ def started(tmp_path: Path) -> tuple[Worker, Producer]:
     builder.stream("in", Consumed.with_(TEXT, TEXT)).to("out", Produced.with_(TEXT, TEXT))
     topology = builder.build()
     planned = PlannedTask(group=0, partition=0, names=tuple(topology.nodes), topics=("in",))
-    plan = TaskPlan(
-        tasks=(planned,),
-        topics=(),
-        repartition_topics=frozenset(),
-        global_topics=(),
-        global_names=(),
-        partitions={},
-    )
-    config = ApplicationConfig.from_properties(
-        {
-            "application.id": "app",
-            "bootstrap.servers": "nowhere:1",
-            "processing.guarantee": "exactly_once_v2",
-            "commit.interval.ms": 3_600_000,
-            "state.dir": str(tmp_path),
-        }
-    )
-    identity = WorkerIdentity(application_id="app", process_id="process", number=0)
-    worker: Any = Worker(topology, config, plan, identity, LocalStates(None, {}))
-    task = StreamTask(topology, planned.names, config.tasks)
+    config = config_of(tmp_path, {"processing.guarantee": "exactly_once_v2", "commit.interval.ms": 3_600_000})
+    worker, task = worker_with_task(topology, planned, config)
     worker._tasks.add(ActiveTask(planned=planned, task=task, form=None, starts={PLACE: 0}))
     worker._producer = producer = Producer()
     worker._writer = RecordWriter(producer)  # type: ignore[arg-type]
