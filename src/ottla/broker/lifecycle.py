@@ -89,7 +89,8 @@ class NodeLifecycle:
         self._metadata: MetadataSource | None = None
         self._session: BrokerSession | None = None
         self._broker: Broker | None = None
-        self._stopped = False
+        # True from `leave` or `stop` on: a start that waits for a controller ends without an outcome.
+        self._is_cancelled = False
         # True while the start waits for a controller on another node. `leave` and `stop` may cancel such a start.
         self.waits_for_controller = False
         # Called when the directories are locked.
@@ -114,6 +115,7 @@ class NodeLifecycle:
 
     def leave(self) -> Deferred[None]:
         """Moves this broker's leaderships while it still serves. Resolves when it leads no partition any more."""
+        self._is_cancelled = True
         if self._session is None or self._session.epoch < 0:
             return Deferred.resolved(None)
         if not self._config.controlled_shutdown_enable:
@@ -147,7 +149,7 @@ class NodeLifecycle:
 
     def stop(self) -> Deferred[None]:
         """Stops all machines in order. Resolves when the clean-shutdown marker is durable."""
-        self._stopped = True
+        self._is_cancelled = True
         if self._broker is not None and self._broker.audit is not None:
             self._broker.audit.close()
         if self._session is not None:
@@ -200,7 +202,7 @@ class NodeLifecycle:
         """Formats the new directories of a broker for the cluster of its controller."""
 
         def on_learnt(learnt: Deferred[str]) -> None:
-            if self._stopped:
+            if self._is_cancelled:
                 return
             self.waits_for_controller = False
             try:
@@ -282,7 +284,7 @@ class NodeLifecycle:
         return self._metadata
 
     def _on_logs_open(self, opened: Deferred[None], started: Deferred[Broker]) -> None:
-        if self._stopped:
+        if self._is_cancelled:
             return
         try:
             opened.result()
@@ -297,7 +299,7 @@ class NodeLifecycle:
             self.on_controller(broker)
 
         def on_current(current: Deferred[None]) -> None:
-            if self._stopped:
+            if self._is_cancelled:
                 return
             if current.error is not None:
                 self._give_up(current.error, started)
@@ -311,7 +313,7 @@ class NodeLifecycle:
 
         def on_registered(registered: Deferred[int]) -> None:
             self.waits_for_controller = False
-            if self._stopped:
+            if self._is_cancelled:
                 return
             if registered.error is not None:
                 self._give_up(registered.error, started)

@@ -9,6 +9,8 @@ import pytest
 
 from ottla.broker.context import ListenerInfo
 from ottla.broker.lifecycle import NodeLifecycle, StartError
+from ottla.broker.metadata_source import RemoteMetadata
+from ottla.broker.session import BrokerSession
 from ottla.metadata.format import format_storage
 from ottla.model.config import BrokerConfig, LogConfig
 from ottla.model.deferred import Deferred
@@ -67,6 +69,58 @@ def test_nothing_is_deleted_while_the_controller_is_away() -> None:
     virtual.scheduler.advance(30_000)
     assert not started.done
     assert files.exists("/d1/t-0/00000000000000000000.log")
+    lifecycle.stop().result()
+
+
+def test_a_node_that_stops_before_it_has_registered_does_not_complete_its_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Connections of other nodes can keep it waiting between `leave` and `stop`, and its controller answers then."""
+    calls: list[str] = []
+    caught_up: Deferred[None] = Deferred()
+    registered: Deferred[int] = Deferred()
+
+    def register(_: BrokerSession) -> Deferred[int]:
+        calls.append("register")
+        return registered
+
+    def unfence(_: BrokerSession) -> Deferred[None]:
+        calls.append("unfence")
+        return Deferred.resolved(None)
+
+    monkeypatch.setattr(RemoteMetadata, "start", lambda _: caught_up)
+    monkeypatch.setattr(BrokerSession, "register", register)
+    monkeypatch.setattr(BrokerSession, "unfence", unfence)
+    files = MemoryFiles()
+    virtual = VirtualWorld(immediate_workers=True, files=files)
+    files.make_directories("/d1")
+    format_storage(
+        files,
+        log_dirs=CONFIG.log_dirs,
+        metadata_log_dir="/d1",
+        node_id=1,
+        random=virtual.world.random,
+        now_ms=virtual.clock.now_ms(),
+        cluster_id=CLUSTER_ID,
+    )
+    silent = SimpleNamespace(send=lambda *_, **__: Deferred(), disconnect=lambda *_, **__: None)
+
+    def started_node() -> tuple[NodeLifecycle, Deferred[Any]]:
+        lifecycle = NodeLifecycle(config=CONFIG, world=virtual.world, peers=cast(Any, silent), listeners=[LISTENER])
+        started = lifecycle.start()
+        assert lifecycle.waits_for_controller
+        return lifecycle, started
+
+    lifecycle, started = started_node()
+    lifecycle.leave().result()
+    caught_up.resolve(None)
+    assert (calls, started.done) == ([], False)
+    lifecycle.stop().result()
+
+    lifecycle, started = started_node()
+    lifecycle.leave().result()
+    registered.resolve(7)
+    assert (calls, started.done) == (["register"], False)
     lifecycle.stop().result()
 
 
