@@ -2,7 +2,8 @@
 
 The driver lists the topics periodically. Each table has its turn when its commit interval has passed, or at once
 while it is behind. A table that fails for good is left out and reported; other failures (a broker, a catalog or an
-executor that is away) are retried with a growing pause.
+executor that is away) are retried with a growing pause. A topic whose configuration is wrong has no table until the
+configuration is corrected; other topics are not concerned.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.client.admin.configs import ConfigResource, ResourceType
 from ottla.lake.catalogs import IcebergStore
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
     from pyspark.sql import SparkSession
 
-__all__ = ["LakeDriver", "find_tables", "store_of"]
+__all__ = ["LakeDriver", "TopicTables", "find_tables", "store_of"]
 
 log = logging.getLogger(__name__)
 
@@ -44,16 +45,37 @@ _DOUBLINGS_MAX = 5
 _ATTEMPTS_ONCE = 5
 
 
-def find_tables(settings: LakeSettings) -> dict[str, TableSettings]:
-    """The tables of the topics that the file or their own configuration selects, by topic."""
+class TopicTables(NamedTuple):
+    """The topics that the file or their own configuration selects."""
+
+    tables: dict[str, TableSettings]
+    problems: dict[str, LakeError | KafkaError]
+    """Topics without valid settings: their configuration has an error (LakeError), or could not be read."""
+
+
+def find_tables(settings: LakeSettings) -> TopicTables:
+    """Raises ClientError and KafkaError if the topics are not known."""
+    found = TopicTables({}, {})
+    for topic, own in sorted(_topic_configurations(settings).items()):
+        if isinstance(own, KafkaError):
+            found.problems[topic] = KafkaError(own.code, f"The configuration of topic {topic}: {own.message}")
+        elif settings.selects(topic, own):
+            try:
+                found.tables[topic] = settings.table(topic, own)
+            except LakeError as error:
+                found.problems[topic] = error
+    return found
+
+
+def _topic_configurations(settings: LakeSettings) -> dict[str, Mapping[str, str] | KafkaError]:
     client = client_of(client_settings(settings.client, client_id="ottla-lake"))
 
-    async def find() -> Mapping[str, Mapping[str, str]]:
+    async def find() -> dict[str, Mapping[str, str] | KafkaError]:
         names = [name for name in await client.admin.topics.names() if not name.startswith("__")]
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
         keys = [TopicSetting.MODE, TopicSetting.PARTITION_BY]
         answers = await client.admin.configs.describe(resources, keys=keys) if resources else {}
-        by_topic: dict[str, Mapping[str, str]] = {}
+        by_topic: dict[str, Mapping[str, str] | KafkaError] = {}
         for resource, entries in answers.items():
             if not isinstance(entries, KafkaError):
                 by_topic[resource.name] = {entry.name: entry.value for entry in entries if entry.value}
@@ -62,14 +84,11 @@ def find_tables(settings: LakeSettings) -> dict[str, TableSettings]:
                 by_topic[resource.name] = {}
             elif entries.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 # Without its configuration, the topic would get a table of another mode.
-                raise KafkaError(entries.code, f"The configuration of topic {resource.name}: {entries.message}")
+                by_topic[resource.name] = entries
             # Otherwise the topic was deleted, or this broker does not know the new topic yet: a later call finds it.
         return by_topic
 
-    configured = client.run(find())
-    return {
-        topic: settings.table(topic, own) for topic, own in sorted(configured.items()) if settings.selects(topic, own)
-    }
+    return client.run(find())
 
 
 def store_of(lake: LakeSettings, catalog: Catalog, table: TableSettings) -> TableStore:
@@ -110,6 +129,8 @@ class LakeDriver:
         self._turns: dict[str, _Turn] = {}
         self.failed: dict[str, str] = {}
         """Why tables are left out, by topic."""
+        # The settings of tables that have failed for good. Other settings are tried.
+        self._refused: dict[str, TableSettings] = {}
         self._topics_at = 0.0
         self._stopping = threading.Event()
 
@@ -134,9 +155,9 @@ class LakeDriver:
                     return
                 self._step(turn)
                 if until_current and turn.failures >= _ATTEMPTS_ONCE:
-                    self._leave_out(turn.pipeline.settings.topic, turn.problem)
-            if self.failed and not self._turns:
-                raise LakeError(next(iter(self.failed.values())))
+                    self._refuse(turn.pipeline.settings, turn.problem)
+            if self._refused and not self._turns:
+                raise LakeError(self.failed[next(iter(self._refused))])
             if until_current and all(turn.is_current for turn in self._turns.values()):
                 return
             self._stopping.wait(_IDLE_SECONDS)
@@ -144,7 +165,7 @@ class LakeDriver:
     def _find_topics(self) -> None:
         self._topics_at = time.monotonic()
         try:
-            tables = find_tables(self._settings)
+            tables, problems = find_tables(self._settings)
         except Exception as error:
             if not self._turns:
                 raise
@@ -152,30 +173,47 @@ class LakeDriver:
             return
         for topic, table in tables.items():
             turn = self._turns.get(topic)
-            if topic not in self.failed and (turn is None or turn.pipeline.settings != table):
-                log.info("Topic %s becomes table %s", topic, ".".join(table.identifier))
-                try:
-                    self._turns[topic] = _Turn(self._pipeline(table))
-                except LakeError as error:
-                    self._leave_out(topic, str(error))
-        for topic in set(self._turns) - set(tables):
+            if self._refused.get(topic) != table and (turn is None or turn.pipeline.settings != table):
+                self._begin(table)
+        for topic, problem in problems.items():
+            if isinstance(problem, KafkaError) and topic in self._turns:
+                log.warning("The settings of topic %s are not known at the moment: %s", topic, problem)
+            elif self.failed.get(topic) != str(problem):
+                self._leave_out(topic, str(problem))
+        for topic in self._turns.keys() - tables.keys() - problems.keys():
             log.info("Topic %s is not selected any more, or was deleted; its table stays", topic)
             del self._turns[topic]
+        for topic in self.failed.keys() - tables.keys() - problems.keys():
+            del self.failed[topic]
+            self._refused.pop(topic, None)
+
+    def _begin(self, table: TableSettings) -> None:
+        log.info("Topic %s becomes table %s", table.topic, ".".join(table.identifier))
+        self.failed.pop(table.topic, None)
+        self._refused.pop(table.topic, None)
+        try:
+            self._turns[table.topic] = _Turn(self._pipeline(table))
+        except LakeError as error:
+            self._refuse(table, str(error))
 
     def _pipeline(self, table: TableSettings) -> TablePipeline:
         return TablePipeline(self._spark, store_of(self._settings, self._catalog, table), self._settings, table)
 
     def _step(self, turn: _Turn) -> None:
-        topic = turn.pipeline.settings.topic
+        settings = turn.pipeline.settings
         try:
             turn.pipeline.step()
         except (LakeError, DataLost) as error:
-            self._leave_out(topic, str(error))
+            self._refuse(settings, str(error))
         except Exception as error:  # noqa: BLE001 - Spark, catalogs and object stores raise arbitrary errors
             turn.postpone(time.monotonic(), _first_line(error))
-            log.warning("Topic %s waits %.0f s: %s", topic, turn.due_at - time.monotonic(), turn.problem)
+            log.warning("Topic %s waits %.0f s: %s", settings.topic, turn.due_at - time.monotonic(), turn.problem)
         else:
             turn.advance(time.monotonic(), is_behind=turn.pipeline.lag > 0)
+
+    def _refuse(self, table: TableSettings, reason: str) -> None:
+        self._refused[table.topic] = table
+        self._leave_out(table.topic, reason)
 
     def _leave_out(self, topic: str, reason: str) -> None:
         log.error("Topic %s is left out: %s", topic, reason)

@@ -30,6 +30,8 @@ class TableState:
     """Offsets of the topic that the table does not have."""
     offsets: dict[str, int]
     """The next offset of each partition."""
+    problem: str = ""
+    """Why the topic has no valid settings; the other fields are empty then."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -38,7 +40,15 @@ class TableState:
 def table_states(settings: LakeSettings) -> list[TableState]:
     """The state of the table of each selected topic. Raises LakeError."""
     catalog = open_catalog(settings.catalog)
-    return [_state(settings, catalog, table) for table in find_tables(settings).values()]
+    tables, problems = find_tables(settings)
+    states = [_state(settings, catalog, table) for table in tables.values()]
+    return [*states, *(_state_without_settings(topic, str(problem)) for topic, problem in problems.items())]
+
+
+def _state_without_settings(topic: str, problem: str) -> TableState:
+    return TableState(
+        topic, table="", format="", mode="", rows=0, files=0, snapshots=0, lag=0, offsets={}, problem=problem
+    )
 
 
 def _state(lake: LakeSettings, catalog: Any, settings: TableSettings) -> TableState:

@@ -87,10 +87,14 @@ def status(file: Path, as_json: bool) -> int:
         [
             (state.topic, state.table, state.format, state.mode, state.rows, state.files, state.snapshots, state.lag)
             for state in states
+            if not state.problem
         ],
         right=(4, 5, 6, 7),
     )
-    return 0
+    for state in states:
+        if state.problem:
+            output.complain(state.topic, Failure(state.problem))
+    return output.exit_code
 
 
 _TOPIC = click.option("--topic", metavar="NAME", help="Only the table of this topic.")
@@ -202,9 +206,9 @@ def _tables(settings: LakeSettings, topic: str | None) -> dict[str, IcebergTable
 
     try:
         catalog = open_catalog(settings.catalog)
-        tables = find_tables(settings)
+        tables, problems = find_tables(settings)
         if topic is not None and topic not in tables:
-            raise Failure(f"Topic {topic} has no table.")
+            raise problems.get(topic) or Failure(f"Topic {topic} has no table.")
         return {
             name: IcebergTable(catalog, table.identifier)
             for name, table in tables.items()
