@@ -7,13 +7,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from ottla.lake.columns import META_SCHEMA
 from ottla.lake.errors import SchemaMissing
+from ottla.lake.subjects import SubjectSchema
 from ottla.lake.tasks import LandingJob, WrittenBatch
+from ottla.serdes.registry_client import RegisteredSchema, SchemaText
 from tests.lake.lakes import Lake
 from tests.support.spark_topics import Topics
 
+RAW = {"ottla.lake.mode": "raw", "ottla.lake.partition.by": "partition"}
 SPARK: Any = SimpleNamespace(sparkContext=SimpleNamespace(defaultParallelism=1))
 
 
@@ -57,16 +62,52 @@ def test_records_between_two_steps_belong_to_the_table(
     assert read == [(0, 3, 5), (1, 0, 1)]
 
 
-def test_the_start_is_kept_while_the_table_waits_for_its_schema(
+def missing(*_: Any) -> Any:
+    raise SchemaMissing("no schema yet")
+
+
+def waiting_lake(topics: Topics, tmp_path: Path, **keys: str) -> Lake:
+    """Tables that begin at the end of their topics, and have the columns of a schema."""
+    registry = "http://localhost:1"
+    return Lake(topics, tmp_path, starting_offsets="latest", mode="typed", schema_registry_url=registry, **keys)
+
+
+@pytest.mark.parametrize("table_format", ["iceberg", "delta"])
+def test_a_table_without_a_schema_waits_for_its_first_record(
+    topics: Topics, tmp_path: Path, read: list[tuple[int, int, int]], monkeypatch: pytest.MonkeyPatch, table_format: str
+) -> None:
+    """A run that ends when all tables are current leaves the start to the next run."""
+    name = topics.create()
+    topics.send(name, [b"earlier"] * 3)
+    lake = waiting_lake(topics, tmp_path, format=table_format)
+    with monkeypatch.context() as waiting:
+        waiting.setattr("ottla.lake.pipeline.subject_schema", missing)
+        for _ in range(2):
+            pipeline = lake.pipeline(SPARK, name)
+            assert pipeline.step() == 0
+            assert pipeline.lag == 0
+        topics.send(name, [b"later"] * 2)
+        with pytest.raises(SchemaMissing):
+            pipeline.step()
+    columns = pa.schema([*META_SCHEMA, pa.field("name", pa.string())])
+    registered = RegisteredSchema(f"{name}-value", 1, 1, "", SchemaText("{}"))
+    subject = SubjectSchema(registered, columns, True, {})
+    monkeypatch.setattr("ottla.lake.pipeline.subject_schema", lambda *_: subject)
+    # Another driver continues at the start that is in the table.
+    assert lake.pipeline(SPARK, name).step() == 2
+    assert read == [(0, 3, 5)]
+    table = pipeline._table
+    assert table is not None
+    table.refresh()
+    assert table.target().arrow_schema().names == columns.names
+
+
+def test_the_start_is_kept_while_a_partitioned_table_waits_for_its_schema(
     topics: Topics, tmp_path: Path, read: list[tuple[int, int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = topics.create()
     topics.send(name, [b"earlier"] * 3)
-    lake = Lake(topics, tmp_path, starting_offsets="latest", mode="typed", schema_registry_url="http://localhost:1")
-
-    def missing(*_: Any) -> Any:
-        raise SchemaMissing("no schema yet")
-
+    lake = waiting_lake(topics, tmp_path, partition_by="country")
     with monkeypatch.context() as waiting:
         waiting.setattr("ottla.lake.pipeline.subject_schema", missing)
         pipeline = lake.pipeline(SPARK, name)
@@ -76,7 +117,7 @@ def test_the_start_is_kept_while_the_table_waits_for_its_schema(
         with pytest.raises(SchemaMissing):
             pipeline.step()
     # From here on the table is one without a schema, which needs no registry.
-    pipeline.settings = lake.settings.table(name, {"ottla.lake.mode": "raw"})
+    pipeline.settings = lake.settings.table(name, RAW)
     pipeline.step()
     assert read == [(0, 3, 5)]
 
@@ -86,11 +127,7 @@ def test_a_topic_that_is_made_again_before_its_table_is_read_from_its_beginning(
 ) -> None:
     name = topics.create()
     topics.send(name, [b"earlier"] * 3)
-    lake = Lake(topics, tmp_path, starting_offsets="latest", mode="typed", schema_registry_url="http://localhost:1")
-
-    def missing(*_: Any) -> Any:
-        raise SchemaMissing("no schema yet")
-
+    lake = waiting_lake(topics, tmp_path, partition_by="country")
     with monkeypatch.context() as waiting:
         waiting.setattr("ottla.lake.pipeline.subject_schema", missing)
         pipeline = lake.pipeline(SPARK, name)
@@ -99,7 +136,7 @@ def test_a_topic_that_is_made_again_before_its_table_is_read_from_its_beginning(
     topics.delete(name)
     topics.create(name)
     topics.send(name, [b"later"] * 2)
-    pipeline.settings = lake.settings.table(name, {"ottla.lake.mode": "raw"})
+    pipeline.settings = lake.settings.table(name, RAW)
     # There is no table with records of the old topic, and all records of the new one are later than the first step.
     pipeline.step()
     assert read == [(0, 0, 2)]

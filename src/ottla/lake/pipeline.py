@@ -8,8 +8,8 @@ import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ottla.lake.columns import DEAD_LETTER_SCHEMA, RAW_SCHEMA
-from ottla.lake.errors import LakeError, Overtaken
+from ottla.lake.columns import DEAD_LETTER_SCHEMA, META_SCHEMA, RAW_SCHEMA
+from ottla.lake.errors import LakeError, Overtaken, SchemaMissing
 from ottla.lake.evolution import typed_shape
 from ottla.lake.planning import PlannedBatch, offsets_of_topic, plan_batch, start_of_new_table
 from ottla.lake.shapes import RawShape, RowShape
@@ -62,7 +62,7 @@ class TablePipeline:
         if batch is None:
             return 0
         # The registry is read after the records of the batch were written, so it has their schemas.
-        subject = subject_schema(self._lake.registry, self.settings.subject) if self.settings.mode.is_typed else None
+        subject = self._subject(batch)
         table = self._opened(subject, batch)
         table.refresh()
         if table.position() != before:
@@ -97,6 +97,18 @@ class TablePipeline:
         if self.settings.starts_at == "latest":
             self._latest = start_of_new_table(self._options, self.settings.topic, self._latest)
         return self._latest
+
+    def _subject(self, batch: PlannedBatch) -> SubjectSchema | None:
+        """None for a table without a schema. Raises SchemaMissing and LakeError."""
+        if not self.settings.mode.is_typed:
+            return None
+        try:
+            return subject_schema(self._lake.registry, self.settings.subject)
+        except SchemaMissing:
+            if batch.work:
+                raise
+            # The batch only stores the start of a new table, which gets the columns of its schema later.
+            return None
 
     def _maintain(self, table: LakeTable) -> None:
         """Compaction and expiry. Landed records do not depend on it."""
@@ -151,19 +163,26 @@ class TablePipeline:
         return DeadLetters(self._dead.target(), _known_offsets(self._dead, before, batch.after))
 
     def _opened(self, subject: SubjectSchema | None, batch: PlannedBatch) -> LakeTable:
-        """The table, made if necessary, with the columns of the subject if the mode is typed."""
+        """The table, made if necessary. A typed table has the columns of the subject, as soon as it has a schema."""
         if self._table is None:
             settings = self.settings
+            own_columns = META_SCHEMA if settings.mode.is_typed else RAW_SCHEMA
             new = NewTable(
                 identifier=settings.identifier,
-                columns=RAW_SCHEMA if subject is None else subject.columns,
+                columns=own_columns if subject is None else subject.columns,
                 topic=settings.topic,
                 topic_id=batch.after.topic_id,
                 mode=settings.mode.value,
                 partition_by=settings.partition_by,
                 buckets=settings.upsert_buckets if settings.mode.is_upsert else 0,
             )
-            self._table = self._store.open_or_create(new)
+            try:
+                self._table = self._store.open_or_create(new)
+            except LakeError as error:
+                if not settings.mode.is_typed or subject is not None:
+                    raise
+                # The table is partitioned by a field of the schema.
+                raise SchemaMissing(f"The registry has no subject {settings.subject} yet: {error}") from error
         return self._table
 
 
