@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from ottla.balance.planner import Movement
@@ -101,12 +102,14 @@ class Executor:
         self._topic_ids = topic_ids or {}
         # Partitions that were not moved, with the reason.
         self.skipped: dict[TopicPartition, str] = {}
-        # Whether the throttles were left, because replicas still move.
+        # Whether throttles may be left, because replicas may still move, or because the cluster did not answer.
         self.leaves_throttles = False
         # Brokers whose rates are set.
         self._rated: set[int] = set()
         # The partitions of the current step.
         self._started: Sequence[TopicPartition] = ()
+        # True if their moves were requested and the cluster has not answered: they may begin at any time.
+        self._may_begin_later = False
 
     async def run(self, steps: Sequence[Step]) -> None:
         """Runs the steps. An interrupted run leaves the throttles while the replicas of its last step move."""
@@ -114,13 +117,22 @@ class Executor:
         try:
             for number, step in enumerate(steps):
                 await self._run_step(number, step)
-        finally:
-            if self._throttle is not None:
-                self.leaves_throttles = bool(
-                    self._started and await self._admin.partitions.reassignments(self._started)
-                )
-                if not self.leaves_throttles:
-                    await clear_throttles(self._admin, topics)
+        except BaseException:
+            # The caller needs the error that ended the run.
+            with suppress(KafkaError, ClientError):
+                await self._end_throttles(topics)
+            raise
+        await self._end_throttles(topics)
+
+    async def _end_throttles(self, topics: Sequence[str]) -> None:
+        """Clears the throttles, unless replicas still move or may begin to move."""
+        if self._throttle is None:
+            return
+        self.leaves_throttles = True
+        if self._may_begin_later or (self._started and await self._admin.partitions.reassignments(self._started)):
+            return
+        await clear_throttles(self._admin, topics)
+        self.leaves_throttles = False
 
     async def _run_step(self, number: int, step: Step) -> None:
         movements, current = await self._planned(step)
@@ -134,12 +146,24 @@ class Executor:
             before = {movement.partition: current[movement.partition].replicas for movement in todo}
             await self._set_throttles(before, targets, self._throttle)
         self._started = list(targets)
-        for partition, error in (await self._admin.partitions.reassign(targets) if targets else {}).items():
+        for partition, error in (await self._reassign(targets) if targets else {}).items():
             if error is not None:
                 raise KafkaError(error.code, f"{partition}: {error.message}")
         await self._wait(number, step, todo)
         self.skipped |= await self._undone(todo)
         await self._elect([movement for movement in movements if movement.partition not in self.skipped])
+
+    async def _reassign(
+        self, targets: Mapping[TopicPartition, tuple[int, ...]]
+    ) -> Mapping[TopicPartition, KafkaError | None]:
+        self._may_begin_later = True
+        try:
+            answers = await self._admin.partitions.reassign(targets)
+        except KafkaError as error:
+            self._may_begin_later = error.code is ErrorCode.REQUEST_TIMED_OUT
+            raise
+        self._may_begin_later = False
+        return answers
 
     async def _set_throttles(self, before: _Replicas, targets: _Replicas, throttle: int) -> None:
         await set_throttled_replicas(self._admin, before, targets)

@@ -15,6 +15,7 @@ from ottla.balance.planner import Movement
 from ottla.balance.steps import Step
 from ottla.client.admin.configs import ConfigResource, ResourceType
 from ottla.client.admin.partitions import OngoingReassignment
+from ottla.client.errors import ClientError
 from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition, Uuid
 
@@ -231,6 +232,83 @@ def test_replicas_that_still_move_after_an_interruption_stay_throttled(refusal: 
         cluster.after_reassignment = lambda: None
         executor = run(cluster, movement(ONE, (1,), (2,)), throttle=1_000)
         assert (cleared, executor.leaves_throttles, cluster.replicas) == (["t"], False, {ONE: (2,)})
+
+
+class Throttles:
+    """Replaces `clear_throttles`, and remembers the topics."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.cleared: list[str] = []
+        monkeypatch.setattr(execute, "clear_throttles", self.clear)
+
+    async def clear(self, _: object, topics: Sequence[str]) -> bool:
+        self.cleared += topics
+        return True
+
+
+@pytest.mark.parametrize("error", [None, ClientError("No answer in time."), KafkaError(ErrorCode.REQUEST_TIMED_OUT)])
+def test_throttles_stay_if_the_moves_may_begin_later(error: Exception | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The request for the moves is on its way when the run ends, so no replica moves yet."""
+    throttles = Throttles(monkeypatch)
+    cluster = Cluster({ONE: (1,)}, brokers={1, 2})
+    executor = Executor(cluster, throttle=1_000, guard=None, on_step=lambda *_: None)  # type: ignore[arg-type]
+
+    async def interrupted() -> None:
+        is_sent = asyncio.Event()
+
+        async def reassign(_: object) -> dict[TopicPartition, KafkaError | None]:
+            is_sent.set()
+            if error is not None:
+                raise error
+            await asyncio.Event().wait()
+            return {}
+
+        monkeypatch.setattr(cluster, "reassign", reassign)
+        running = asyncio.create_task(executor.run([Step((movement(ONE, (1,), (2,)),))]))
+        await is_sent.wait()
+        if error is None:
+            # As with Ctrl-C.
+            running.cancel()
+        with pytest.raises((asyncio.CancelledError, ClientError, KafkaError)):
+            await running
+
+    asyncio.run(interrupted())
+    assert (throttles.cleared, executor.leaves_throttles) == ([], True)
+
+
+def test_throttles_are_cleared_if_the_moves_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    throttles = Throttles(monkeypatch)
+    cluster = Cluster({ONE: (1,)}, brokers={1, 2})
+
+    async def refuse(_: object) -> dict[TopicPartition, KafkaError | None]:
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+    monkeypatch.setattr(cluster, "reassign", refuse)
+    executor = Executor(cluster, throttle=1_000, guard=None, on_step=lambda *_: None)  # type: ignore[arg-type]
+    with pytest.raises(KafkaError):
+        asyncio.run(executor.run([Step((movement(ONE, (1,), (2,)),))]))
+    assert (throttles.cleared, executor.leaves_throttles) == (["t"], False)
+
+
+@pytest.mark.parametrize("fails", ["reassignments", "clear_throttles"])
+def test_the_error_that_ended_the_run_is_raised_even_if_the_throttles_cannot_be_cleared(
+    fails: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Cluster({ONE: (1,)}, brokers={1, 2})
+    executor = Executor(cluster, throttle=1_000, guard=None, on_step=lambda *_: None)  # type: ignore[arg-type]
+
+    async def fail(*_: object) -> None:
+        raise ClientError("No broker answers.")
+
+    async def elect(*_: object) -> None:
+        monkeypatch.setattr(cluster if fails == "reassignments" else execute, fails, fail)
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+    monkeypatch.setattr(executor, "_elect", elect)
+    with pytest.raises(KafkaError) as raised:
+        asyncio.run(executor.run([Step((movement(ONE, (1,), (2,)),))]))
+    assert raised.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert executor.leaves_throttles
 
 
 def test_a_move_that_something_else_has_cancelled_is_told() -> None:
