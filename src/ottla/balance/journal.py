@@ -1,10 +1,15 @@
-"""The plan on disk, so that an interrupted run can be resumed."""
+"""The plan on disk, so that an interrupted run can be resumed.
+
+One process at a time executes a plan: it locks the file. A process that is killed releases its lock.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +17,13 @@ from ottla.balance.planner import Movement
 from ottla.balance.steps import Step
 from ottla.model.ids import TopicPartition, Uuid
 
-__all__ = ["Journal"]
+__all__ = ["Journal", "JournalInUse"]
 
 VERSION = 1
+
+
+class JournalInUse(ValueError):
+    """Another process executes the plan, or has just completed it."""
 
 
 class Journal:
@@ -29,6 +38,7 @@ class Journal:
         *,
         drained: Sequence[int] = (),
         topic_ids: Mapping[str, Uuid] | None = None,
+        is_repair: bool = False,
     ) -> None:
         self.path = path
         self.cluster_id = cluster_id
@@ -38,6 +48,8 @@ class Journal:
         self.drained = tuple(drained)
         # The ids distinguish a topic from a topic that was created later with the same name. A journal may lack them.
         self.topic_ids = dict(topic_ids or {})
+        # True for a plan of `ottla balance watch`, which may continue it. Only an operator continues any other plan.
+        self.is_repair = is_repair
 
     def write(self) -> None:
         content = {
@@ -45,6 +57,7 @@ class Journal:
             "cluster": self.cluster_id,
             "throttle": self.throttle,
             "drained": self.drained,
+            "repair": self.is_repair,
             "topics": {name: str(topic_id) for name, topic_id in self.topic_ids.items()},
             "steps": [[_written(movement) for movement in step.movements] for step in self.steps],
         }
@@ -55,6 +68,20 @@ class Journal:
             file.flush()
             os.fsync(file.fileno())
         draft.replace(self.path)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keeps other processes from executing the plan. Raises JournalInUse."""
+        try:
+            file = self.path.open("rb")
+        except FileNotFoundError:
+            raise JournalInUse(f"{self.path} has been removed: another process has completed the plan.") from None
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise JournalInUse(f"Another process executes the plan in {self.path}.") from None
+            yield
 
     def remove(self) -> None:
         self.path.unlink(missing_ok=True)
@@ -68,7 +95,12 @@ class Journal:
             steps = [Step(tuple(_read(row) for row in rows)) for rows in content["steps"]]
             drained = tuple(map(int, content.get("drained", ())))
             topic_ids = {name: Uuid.parse(text) for name, text in content.get("topics", {}).items()}
-            return cls(path, str(content["cluster"]), steps, content["throttle"], drained=drained, topic_ids=topic_ids)
+            return cls(
+                *(path, str(content["cluster"]), steps, content["throttle"]),
+                drained=drained,
+                topic_ids=topic_ids,
+                is_repair=content.get("repair") is True,
+            )
         except FileNotFoundError:
             raise ValueError(f"{path} does not exist: no plan was interrupted here.") from None
         except (ValueError, KeyError, TypeError, AttributeError):

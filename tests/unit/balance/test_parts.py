@@ -50,7 +50,7 @@ def test_a_journal_is_read_as_it_was_written(tmp_path: Path) -> None:
     journal.write()
     again = Journal.read(journal.path)
     assert (again.steps, again.cluster_id, again.throttle, again.drained) == (journal.steps, "cluster", 5, (3,))
-    assert again.topic_ids == topic_ids
+    assert (again.topic_ids, again.is_repair) == (topic_ids, False)
     # Older journals have no topic ids.
     content = json.loads(journal.path.read_text())
     del content["topics"]

@@ -115,9 +115,56 @@ def test_a_journal_of_another_cluster_is_not_executed(
     assert watch("-n", "1") == 1
     assert (executed, path.exists()) == ([], True)
     assert "is of the cluster there, and this is here" in capsys.readouterr().err
-    Journal(path, "here", (), None).write()
-    assert watch("-n", "1") == 0
+    Journal(path, "here", (), None, is_repair=True).write()
+    assert watch("-n", "1", "--repair", "dead") == 0
     assert (executed, path.exists()) == (["here"], False)
+
+
+@pytest.mark.parametrize(("is_repair", "words"), [(True, ()), (False, ("--repair", "dead"))])
+def test_only_a_repair_is_continued(
+    is_repair: bool,
+    words: tuple[str, ...],
+    watch: Callable[..., int],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`ottla balance run` may have stopped its plan because producers suffered."""
+    executed: list[str] = []
+
+    async def execute(_: object, __: object, journal: Journal, ___: object) -> bool:
+        executed.append(journal.cluster_id)
+        return True
+
+    async def broken(_: object) -> ClusterState:
+        return without(cluster((1, 2), (1, 3), (2, 3)), 2)
+
+    monkeypatch.setattr(balance, "_execute", execute)
+    monkeypatch.setattr(balance, "observe", broken)
+    path = tmp_path / "journal.json"
+    Journal(path, "here", (), 5, is_repair=is_repair).write()
+    content = path.read_bytes()
+    assert watch("-n", "1", "--dead-after", "0s", *words) == 0
+    assert (executed, path.read_bytes()) == ([], content)
+    out = capsys.readouterr().out
+    assert "dead: " in out
+    assert ("has a plan that was not finished" in out) is bool(words)
+
+
+def test_a_plan_that_another_process_executes_is_left_alone(
+    watch: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "journal.json"
+    journal = Journal(path, "here", (), None, is_repair=True)
+    journal.write()
+    with journal.locked():
+        assert watch("-n", "1", "--repair", "dead") == 0
+        assert run(["balance", "resume", "-b", "127.0.0.1:1", "--no-guard", "--journal", str(path)]) == 1
+    assert path.exists()
+    output = capsys.readouterr()
+    sentence = f"Another process executes the plan in {path}."
+    assert sentence in output.out
+    assert sentence in output.err
 
 
 def test_a_repair_ends_at_a_signal(watch: Callable[..., int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -135,8 +182,8 @@ def test_a_repair_ends_at_a_signal(watch: Callable[..., int], monkeypatch: pytes
         return True
 
     monkeypatch.setattr(balance, "_execute", execute)
-    Journal(tmp_path / "journal.json", "here", (), None).write()
-    assert watch() == 0
+    Journal(tmp_path / "journal.json", "here", (), None, is_repair=True).write()
+    assert watch("--repair", "dead") == 0
     assert ends == ["cancelled"]
 
 

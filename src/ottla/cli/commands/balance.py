@@ -15,7 +15,7 @@ from ottla.balance.execute import Executor, ProducersSuffer, find_topic_ids, tol
 from ottla.balance.goals import default_goals, named_goals
 from ottla.balance.guard import TOPIC as PROBE_TOPIC
 from ottla.balance.guard import LatencyGuard
-from ottla.balance.journal import Journal
+from ottla.balance.journal import Journal, JournalInUse
 from ottla.balance.observe import observe, with_brokers, with_partitions
 from ottla.balance.planner import Movement, Plan, make_plan
 from ottla.balance.shortage import Shortage, find_shortages, named_brokers
@@ -223,8 +223,10 @@ def watch(
     factor = None if no_guard else latency_factor
 
     async def look(admin: AdminClient) -> None:
-        if Path(journal).exists():
-            await _execute(session, admin, await _journal_of_cluster(admin, journal), factor)
+        unfinished = await _journal_of_cluster(admin, journal) if Path(journal).exists() else None
+        # A plan of another command may have been stopped because producers suffered: only an operator continues it.
+        if unfinished is not None and unfinished.is_repair and repaired:
+            await _execute(session, admin, unfinished, factor)
         state = await observe(admin)
         waits = await measure_waits(session.settings, probe) if probe else {}
         anomalies = detector.look(state, waits, time.monotonic())
@@ -234,10 +236,15 @@ def watch(
         steps = _repairs(
             state, [anomaly for anomaly in anomalies if anomaly.is_due and anomaly.kind in repaired], repaired
         )
-        if steps:
+        if steps and Path(journal).exists():
+            session.output.say(
+                f"Nothing is repaired: {journal} has a plan that was not finished. End it with 'ottla balance resume', "
+                "or remove the file."
+            )
+        elif steps:
             cluster_id = (await admin.cluster.describe()).cluster_id
             topic_ids = await find_topic_ids(admin, steps)
-            run_journal = Journal(Path(journal), cluster_id, steps, throttle, topic_ids=topic_ids)
+            run_journal = Journal(Path(journal), cluster_id, steps, throttle, topic_ids=topic_ids, is_repair=True)
             run_journal.write()
             await _execute(session, admin, run_journal, factor)
 
@@ -250,6 +257,8 @@ def watch(
             looks += 1
             try:
                 await _unless_stopped(look(admin), stopped)
+            except JournalInUse as busy:
+                session.output.say(f"{time.strftime('%H:%M:%S')} {busy}")
             except (ClientError, KafkaError) as error:
                 # Only the first look ends the command: later the cluster may be out of reach for a time.
                 if looks == 1:
@@ -345,18 +354,22 @@ async def _execute(session: Session, admin: AdminClient, journal: Journal, facto
             if executor.skipped:
                 session.output.say(told_skips(executor.skipped))
             if executor.leaves_throttles:
-                session.output.say("Replicas still move, so the throttles stay until 'ottla balance resume' has ended.")
+                session.output.say(
+                    "The throttles stay until 'ottla balance resume' has ended, because replicas may still move."
+                )
         return executor
 
-    try:
-        if factor is None:
-            executor = await move(None)
-        else:
-            async with LatencyGuard(session.settings, factor=factor, without=journal.drained) as guard:
-                executor = await move(guard)
-    except ProducersSuffer as error:
-        raise Failure(f"{error} Continue later with 'ottla balance resume', perhaps with a lower throttle.") from error
-    journal.remove()
+    with journal.locked():
+        try:
+            if factor is None:
+                executor = await move(None)
+            else:
+                async with LatencyGuard(session.settings, factor=factor, without=journal.drained) as guard:
+                    executor = await move(guard)
+        except ProducersSuffer as error:
+            advice = "Continue later with 'ottla balance resume', perhaps with a lower throttle."
+            raise Failure(f"{error} {advice}") from error
+        journal.remove()
     session.output.say("All other steps are done." if executor.skipped else "All steps are done.")
     return not executor.skipped
 
