@@ -190,9 +190,13 @@ class Machine:
                 if not first_start.done():
                     first_start.set_result(is_ready)
                 reason = f"has ended with exit code {await node.wait_ended()}"
-            except OSError as error:
-                # For example, the disk is full or there are too many processes.
+            except Exception as error:
+                # For example, the disk is full or there are too many processes. A defect ends no keeper either.
                 reason = f"could not be started: {error}"
+                if not isinstance(error, OSError):
+                    logger.error("node %d was not watched to its end", node.node_id, exc_info=error)
+                # The process may still run.
+                await node.stop()
                 if not first_start.done():
                     first_start.set_result(False)
             pause = node.restarts.pause(node.ready_seconds())

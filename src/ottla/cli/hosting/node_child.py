@@ -75,14 +75,20 @@ class NodeChild:
         """True when the node serves clients; False if it has ended instead."""
         assert self._process is not None
         assert self._process.stdout is not None
-        while line := await self._process.stdout.readline():
+        while True:
+            try:
+                line = await self._process.stdout.readline()
+            except ValueError:
+                # A line longer than the buffer of asyncio is not the ready line. Its beginning has been dropped.
+                continue
+            if not line:
+                return False
             words = line.decode("utf-8", "replace").split()
             if words and words[0] == "ready":
                 self.addresses = words[1] if len(words) > 1 else ""
                 self.metrics_url = next((word for word in words if word.startswith("http")), None)
                 self.state, self._ready_since = NodeState.READY, asyncio.get_running_loop().time()
                 return True
-        return False
 
     async def wait_ended(self) -> int:
         assert self._process is not None

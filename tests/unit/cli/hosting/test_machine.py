@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import ClassVar
+from types import SimpleNamespace
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -27,7 +28,7 @@ class Child(NodeChild):
     """A node with `bad` in its properties ends before it is ready; with `hangs` it is never ready."""
 
     # Failures of the next starts of any node.
-    start_errors: ClassVar[list[OSError]] = []
+    start_errors: ClassVar[list[Exception]] = []
 
     def __init__(self, plan: NodePlan, directory: str) -> None:
         super().__init__(plan, directory)
@@ -118,14 +119,51 @@ def test_a_node_that_a_wrong_setting_has_stopped_is_repaired_by_the_right_settin
     run(work, plan_of({}, {}))
 
 
-def test_a_node_that_fails_once_in_a_rolling_restart_is_started_again() -> None:
+@pytest.mark.parametrize("error", [OSError("no process"), ValueError("a defect")])
+def test_a_node_that_fails_once_in_a_rolling_restart_is_started_again(error: Exception) -> None:
     async def work(supervisor: Machine) -> None:
-        Child.start_errors = [OSError("no process")]
+        Child.start_errors = [error]
         with pytest.raises(HostError, match="Node 1 does not start again"):
             await supervisor.restart()
         await until(lambda: not supervisor.unready)
 
     run(work, plan_of({}, {}))
+
+
+def test_a_process_that_a_defect_has_left_ends_before_the_node_starts_again() -> None:
+    async def work(supervisor: Machine) -> None:
+        node = supervisor.nodes[0]
+        assert isinstance(node, Child)
+        stops: list[int] = []
+
+        async def stop() -> None:
+            stops.append(node.starts)
+
+        async def fail() -> int:
+            node.wait_ended = wait_ended  # type: ignore[method-assign]
+            raise ValueError("a defect")
+
+        wait_ended = node.wait_ended
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(node, "stop", stop)
+            node.wait_ended = fail  # type: ignore[method-assign]
+            node.end.set()
+            await until(lambda: node.starts == 3 and not supervisor.unready)
+        assert stops == [2]
+
+    run(work, plan_of({}))
+
+
+def test_a_long_line_of_a_node_is_skipped() -> None:
+    async def wait() -> tuple[bool, str]:
+        node = NodeChild(NodePlan(1, {}, None), "")
+        output = asyncio.StreamReader()
+        output.feed_data(b"x" * 200_000 + b"\nready 127.0.0.1:9092\n")
+        output.feed_eof()
+        node._process = cast(Any, SimpleNamespace(stdout=output))
+        return await node.wait_ready(), node.addresses
+
+    assert asyncio.run(wait()) == (True, "127.0.0.1:9092")
 
 
 def test_a_node_that_could_not_be_added_is_gone_and_can_be_added_again() -> None:
