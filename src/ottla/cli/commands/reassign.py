@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from typing import Any
 
 import click
 
 from ottla.balance.throttles import clear_throttles, set_throttles
-from ottla.cli.failures import Failure
+from ottla.cli.failures import Failure, sentence_of
 from ottla.cli.logic.reassignment import Plan, format_plan, parse_plan, parse_topics, propose
 from ottla.cli.logic.words import parse_node_ids
 from ottla.cli.names import TOPIC
@@ -16,10 +17,15 @@ from ottla.cli.output import counted, json_fields, numbers
 from ottla.cli.session import Session, cluster_options, confirm, parsed_file, yes_option
 from ottla.cli.verbs import VerbGroup
 from ottla.client.admin import AdminClient
+from ottla.client.admin.partitions import LogDirectory
+from ottla.client.errors import ClientError
+from ottla.model.errors import KafkaError
 from ottla.model.ids import TopicPartition
 
 __all__ = ["reassign"]
 
+# The state of a replica whose broker has not told where the replica is: it may be moving.
+UNKNOWN = "unknown"
 VIEWS_MAX = 5
 VIEW_SECONDS = 0.2
 
@@ -223,7 +229,7 @@ async def _states(admin: AdminClient, plan: Plan) -> tuple[list[tuple[str, str, 
             state = "done" if list(have) == wanted else "elsewhere"
         rows.append((str(partition), numbers(wanted), numbers(have or ()), state))
     rows += (directories := await _directory_states(admin, plan))
-    return rows, bool(moving) or any(row[3] == "moving" for row in directories)
+    return rows, bool(moving) or any(row[3].startswith(("moving", UNKNOWN)) for row in directories)
 
 
 async def _directory_states(admin: AdminClient, plan: Plan) -> list[tuple[str, str, str, str]]:
@@ -232,14 +238,20 @@ async def _directory_states(admin: AdminClient, plan: Plan) -> list[tuple[str, s
         return []
     current: dict[tuple[int, TopicPartition], str] = {}
     future: dict[tuple[int, TopicPartition], str] = {}
-    for broker, directories in (await admin.partitions.log_directories(partitions=plan.replicas)).items():
+    # The other brokers need not answer.
+    concerned = {broker for broker, _ in plan.directories} & admin.connections.metadata.brokers.keys()
+    by_broker = await _log_directories(admin, concerned, plan.replicas)
+    for broker, directories in by_broker.items():
         for directory in directories if isinstance(directories, list) else ():
             for partition, replica in directory.replicas.items():
                 (future if replica.is_future else current)[broker, partition] = directory.path
     rows = []
     for (broker, partition), wanted in sorted(plan.directories.items()):
         have = current.get((broker, partition))
-        if have is None:
+        answer = by_broker.get(broker)
+        if isinstance(answer, Exception):
+            state = f"{UNKNOWN}: {sentence_of(answer)}"
+        elif have is None:
             state = "there is no such replica"
         elif future.get((broker, partition)) == wanted:
             state = "moving"
@@ -269,7 +281,8 @@ async def _directories(
     admin: AdminClient, replicas: dict[TopicPartition, list[int]]
 ) -> dict[tuple[int, TopicPartition], str]:
     """(broker, partition) -> log directory of the replica, as reported by the brokers."""
-    by_broker = await admin.partitions.log_directories(partitions=replicas)
+    concerned = {broker for brokers in replicas.values() for broker in brokers}
+    by_broker = await _log_directories(admin, concerned & admin.connections.metadata.brokers.keys(), replicas)
     return {
         (broker, partition): directory.path
         for broker, directories in by_broker.items()
@@ -278,6 +291,20 @@ async def _directories(
         for partition, replica in directory.replicas.items()
         if not replica.is_future
     }
+
+
+async def _log_directories(
+    admin: AdminClient, brokers: Collection[int], partitions: Collection[TopicPartition]
+) -> dict[int, list[LogDirectory] | KafkaError | ClientError]:
+    """The log directories of brokers, or why a broker does not tell them."""
+
+    async def ask(broker: int) -> list[LogDirectory] | KafkaError | ClientError:
+        try:
+            return (await admin.partitions.log_directories([broker], partitions=partitions))[broker]
+        except ClientError as error:
+            return error
+
+    return dict(zip(brokers, await asyncio.gather(*map(ask, brokers)), strict=True))
 
 
 async def _move_directories(session: Session, admin: AdminClient, plan: Plan) -> None:
