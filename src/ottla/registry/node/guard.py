@@ -45,6 +45,7 @@ _RELOAD_SECONDS = 5.0
 _PRINCIPAL = "principal"
 _RULES = "access_rules"
 _CHANGES = ("POST", "PUT", "DELETE", "PATCH")
+_REFUSALS = (401, 403, 429)
 
 
 class Guard:
@@ -94,7 +95,7 @@ class Guard:
 
     def audit(self, request: web.Request, status: int) -> None:
         """A line for every change and every refused request."""
-        if request.method in _CHANGES or status in (401, 403):
+        if request.method in _CHANGES or status in _REFUSALS:
             entry = {
                 "time": int(time.time() * 1000),
                 "principal": request.get(_PRINCIPAL),

@@ -12,6 +12,7 @@ import base64
 import hashlib
 import hmac
 import os
+from collections import deque
 from collections.abc import Mapping
 
 from ottla.registry.core.errors import RegistryError
@@ -23,8 +24,9 @@ _ITERATIONS = 200_000
 _ITERATIONS_MAX = 10_000_000
 _SALT_BYTES = 16
 _ACCEPTED_MAX = 10_000
-# Checks of an address that run or wait: they delay the checks of other addresses, by about two seconds.
-_CHECKS_OF_ADDRESS_MAX = 20
+# Checks of an address that run or wait: many users may start together behind one proxy. The last of them waits about
+# ten seconds, less than clients do.
+_CHECKS_OF_ADDRESS_MAX = 100
 
 
 def hashed_password(password: str) -> str:
@@ -40,8 +42,9 @@ class Passwords:
         self._users = dict(users)
         self._key = os.urandom(32)
         self._accepted: set[bytes] = set()
-        # Unauthenticated clients can cause checks at will. One check at a time leaves the other threads free.
-        self._checking = asyncio.Semaphore(1)
+        # Unauthenticated clients can cause checks at will. One check at a time leaves the other threads free, and
+        # addresses take turns: an address with many checks delays every check of another address by one.
+        self._turns = _Turns()
         # By address: the checks that run or wait.
         self._checks: dict[str, int] = {}
         # The same by credentials: clients that start together, also behind one address, share a check.
@@ -94,13 +97,50 @@ class Passwords:
 
     async def _check(self, mark: bytes, password: str, expected: str, address: str) -> bool:
         try:
-            async with self._checking:
+            await self._turns.wait(address)
+            try:
                 return await asyncio.to_thread(_matches, password, expected)
+            finally:
+                self._turns.end()
         finally:
             del self._shared[mark]
             self._checks[address] -= 1
             if not self._checks[address]:
                 del self._checks[address]
+
+
+class _Turns:
+    """One turn at a time; the addresses that wait have theirs one after the other."""
+
+    def __init__(self) -> None:
+        self._is_taken = False
+        # In the order of the next turns.
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    async def wait(self, address: str) -> None:
+        if not self._is_taken:
+            self._is_taken = True
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(address, deque()).append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.end()
+            raise
+
+    def end(self) -> None:
+        while self._waiting:
+            address = next(iter(self._waiting))
+            turns = self._waiting.pop(address)
+            turn = turns.popleft()
+            if turns:
+                self._waiting[address] = turns
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._is_taken = False
 
 
 def _matches(password: str, expected: str) -> bool:

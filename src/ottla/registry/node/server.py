@@ -41,6 +41,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _BODY_BYTES_MAX = 16 * 1024 * 1024
 _FORWARD_SECONDS = 60
+_TOO_MANY = 429
+_RETRY_SECONDS = 1
 _FORWARDED_HEADERS = ("Content-Type", "Accept", "Authorization")
 
 
@@ -121,7 +123,10 @@ class RegistryServer:
             await self._guard.admit(request)
         except RegistryError as error:
             refused = error_answer(error)
-            refused.headers["WWW-Authenticate"] = 'Basic realm="schema registry"'
+            if error.status == _TOO_MANY:
+                refused.headers["Retry-After"] = str(_RETRY_SECONDS)
+            else:
+                refused.headers["WWW-Authenticate"] = 'Basic realm="schema registry"'
             return refused
         return await self._handled(request, handler)
 
