@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -236,17 +236,8 @@ def watch(
         steps = _repairs(
             state, [anomaly for anomaly in anomalies if anomaly.is_due and anomaly.kind in repaired], repaired
         )
-        if steps and Path(journal).exists():
-            session.output.say(
-                f"Nothing is repaired: {journal} has a plan that was not finished. End it with 'ottla balance resume', "
-                "or remove the file."
-            )
-        elif steps:
-            cluster_id = (await admin.cluster.describe()).cluster_id
-            topic_ids = await find_topic_ids(admin, steps)
-            run_journal = Journal(Path(journal), cluster_id, steps, throttle, topic_ids=topic_ids, is_repair=True)
-            run_journal.write()
-            await _execute(session, admin, run_journal, factor)
+        if steps:
+            await _repair(session, admin, Path(journal), steps, throttle, factor)
 
     async def work(admin: AdminClient) -> None:
         stopped = stop_signals()
@@ -266,6 +257,28 @@ def watch(
                 session.output.say(f"{time.strftime('%H:%M:%S')} The cluster could not be checked: {error}")
 
     return session.run(work)
+
+
+async def _repair(
+    session: Session,
+    admin: AdminClient,
+    journal: Path,
+    steps: Sequence[Step],
+    throttle: int | None,
+    factor: float | None,
+) -> None:
+    """Executes a new plan, unless the plan of another command is not finished."""
+    if journal.exists():
+        session.output.say(
+            f"Nothing is repaired: {journal} has a plan that was not finished. End it with 'ottla balance resume', "
+            "or remove the file."
+        )
+        return
+    cluster_id = (await admin.cluster.describe()).cluster_id
+    topic_ids = await find_topic_ids(admin, steps)
+    run_journal = Journal(journal, cluster_id, steps, throttle, topic_ids=topic_ids, is_repair=True)
+    run_journal.write()
+    await _execute(session, admin, run_journal, factor)
 
 
 async def _unless_stopped(work: Coroutine[Any, Any, None], stopped: list[int]) -> None:
