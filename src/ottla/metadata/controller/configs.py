@@ -158,7 +158,10 @@ def _alter_one(
 
 
 def _check_cordoning(target: ConfigResource, changes: list[Any], context: DecisionContext) -> None:
-    """Refuses to cordon directories (KIP-1066) at a level at which heartbeats do not report them."""
+    """Refuses to cordon directories (KIP-1066) at a level at which heartbeats do not report them.
+
+    A removal is refused, too, as in Apache Kafka. No value can be left: the level cannot be lowered again.
+    """
     level = context.image.features.metadata_version
     if target.type != ResourceType.BROKER or level >= CORDONED_DIRECTORIES_LEVEL:
         return
