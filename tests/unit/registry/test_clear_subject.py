@@ -38,7 +38,7 @@ def test_an_id_that_was_imported_again_has_the_imported_schema(owner: str | None
         cleared(owner),
         version(f"{context}imported", '"string"', deleted=False),
     )
-    assert registry.content_by_id(1, context)[0].text == '"string"'
+    assert registry.version_by_id(1, context).content.text == '"string"'
     assert registry.state.versions(f"{context}former", with_deleted=True) == []
 
 

@@ -60,7 +60,7 @@ class RegistryModel(RuleBasedStateMachine):
         if answer is not None:
             former = self.given.setdefault((context_of(subject), answer["id"]), answer["guid"])
             assert former == answer["guid"], "an id was given twice"
-            assert self.registry.content_by_id(answer["id"], subject)[1] == answer["guid"]
+            assert self.registry.version_by_id(answer["id"], subject).guid == answer["guid"]
 
     @rule(subject=SUBJECTS, is_permanent=st.booleans())
     def delete_subject(self, subject: str, is_permanent: bool) -> None:

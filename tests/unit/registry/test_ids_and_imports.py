@@ -77,7 +77,7 @@ def test_a_schema_with_two_ids_keeps_the_second(written: Written) -> None:
     written.register("b", schema='"int"', id=2, version=1)
     written.mode(None, "READWRITE")
     written.delete("a", is_permanent=True)
-    assert written.registry.content_by_guid(first["guid"])
+    assert written.registry.version_by_guid(first["guid"])
     assert written.register("c", schema='"int"')["id"] == 2
 
 

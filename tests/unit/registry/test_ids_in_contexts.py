@@ -45,7 +45,7 @@ def registry() -> Registry:
     ],
 )
 def test_the_schema_of_an_id(registry: Registry, schema_id: int, subject: str, schema: str) -> None:
-    assert registry.content_by_id(schema_id, subject)[0].text == schema
+    assert registry.version_by_id(schema_id, subject).content.text == schema
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_the_schema_of_an_id(registry: Registry, schema_id: int, subject: str, s
 )
 def test_an_id_of_another_context_or_subject_is_not_found(registry: Registry, schema_id: int, subject: str) -> None:
     with pytest.raises(RegistryError) as caught:
-        registry.content_by_id(schema_id, subject)
+        registry.version_by_id(schema_id, subject)
     assert caught.value.code == 40403
 
 

@@ -37,7 +37,7 @@ def test_ids_of_deleted_schemas_can_be_imported(owner: str | None) -> None:
     write(registry, decide_delete_subject(registry.state, former, is_permanent=False))
     write(registry, decide_mode(registry.state, owner, "IMPORT", is_forced=False))
     assert register(registry, former, schema='"string"', id=1, version=1)["id"] == 1
-    assert registry.content_by_id(1, former)[0].text == '"string"'
+    assert registry.version_by_id(1, former).content.text == '"string"'
 
 
 def test_ids_are_not_assigned_again_after_the_import() -> None:

@@ -6,7 +6,16 @@ Ids are unique within a context. `:.name:` alone is the context itself, as the o
 
 from __future__ import annotations
 
-__all__ = ["DEFAULT", "GLOBAL", "canonical_subject", "context_of", "context_subject", "in_context", "matches_prefix"]
+__all__ = [
+    "DEFAULT",
+    "GLOBAL",
+    "canonical_subject",
+    "context_of",
+    "context_subject",
+    "in_context",
+    "matches_prefix",
+    "name_in_context",
+]
 
 DEFAULT = "."
 GLOBAL = ":.__GLOBAL:"
@@ -19,6 +28,14 @@ def context_of(subject: str | None) -> str:
         return DEFAULT
     context, separator, _ = subject[1:].partition(":")
     return context if separator else DEFAULT
+
+
+def name_in_context(subject: str) -> str:
+    """The subject without its context."""
+    if not subject.startswith(":."):
+        return subject
+    _, separator, name = subject[1:].partition(":")
+    return name if separator else subject
 
 
 def canonical_subject(subject: str) -> str:

@@ -26,18 +26,18 @@ __all__ = ["decide_delete_context", "decide_delete_subject", "decide_delete_vers
 
 def decide_delete_subject(state: RegistryState, subject: str, *, is_permanent: bool) -> tuple[list[Record], list[int]]:
     """The numbers of the deleted versions."""
-    _check_writable(state, subject)
     everything, live = state.versions(subject, with_deleted=True), state.versions(subject)
     if not everything:
         raise RegistryError.subject_not_found(subject)
     if not is_permanent and not live:
         raise RegistryError.subject_soft_deleted(subject)
+    _check_writable(state, subject)
     if is_permanent and live:
         raise RegistryError.subject_not_soft_deleted(subject)
-    if any(association["subject"] == subject for association in state.associations.values()):
+    if _has_associations(state, subject):
         raise RegistryError(40904, f"One or more associations already exist for subject '{subject}'")
-    doomed = everything if is_permanent else live
-    _check_unreferenced(state, doomed)
+    # Versions of the subject that refer to each other are deleted together.
+    _check_unreferenced(state, everything if is_permanent else live, is_permanent=is_permanent, besides=subject)
     if not is_permanent:
         # Settings stay until the subject is deleted permanently.
         return [delete_subject_record(subject, live[-1].version)], [version.version for version in live]
@@ -51,12 +51,14 @@ def decide_delete_subject(state: RegistryState, subject: str, *, is_permanent: b
 def decide_delete_version(
     state: RegistryState, version: StoredVersion, *, is_permanent: bool
 ) -> tuple[list[Record], int]:
+    if not is_permanent and version.deleted:
+        raise RegistryError.version_soft_deleted(version.subject, version.version)
     _check_writable(state, version.subject)
     if is_permanent and not version.deleted:
         raise RegistryError.version_not_soft_deleted(version.subject, version.version)
-    if not is_permanent and version.deleted:
-        raise RegistryError.version_soft_deleted(version.subject, version.version)
-    _check_unreferenced(state, [version])
+    if not is_permanent and _has_associations(state, version.subject) and state.versions(version.subject) == [version]:
+        raise RegistryError(40907, f"No active (non-deleted) version exists for subject '{version.subject}'")
+    _check_unreferenced(state, [version], is_permanent=is_permanent)
     if not is_permanent:
         # Settings stay until the last version is deleted permanently.
         return [schema_record(replace(version, deleted=True))], version.version
@@ -87,8 +89,15 @@ def _settings_tombstones(state: RegistryState, subject: str | None) -> list[Reco
     return records + ([config_record(subject, None)] if subject in state.configs else [])
 
 
-def _check_unreferenced(state: RegistryState, doomed: Iterable[StoredVersion]) -> None:
-    referenced = state.referenced()
+def _has_associations(state: RegistryState, subject: str) -> bool:
+    return any(association["subject"] == subject for association in state.associations.values())
+
+
+def _check_unreferenced(
+    state: RegistryState, doomed: Iterable[StoredVersion], *, is_permanent: bool, besides: str | None = None
+) -> None:
+    """Consumers read a soft-deleted version by its id, with its references, until these are deleted permanently."""
+    referenced = state.referenced(with_deleted=is_permanent, besides=besides)
     for version in doomed:
         if (version.subject, version.version) in referenced:
             raise RegistryError.referenced(version.subject, version.version)

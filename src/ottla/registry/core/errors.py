@@ -90,5 +90,9 @@ class RegistryError(Exception):
         )
 
     @classmethod
+    def invalid_subject(cls, subject: str) -> RegistryError:
+        return cls(42208, f"The specified subject '{subject}' is not a valid.")
+
+    @classmethod
     def not_permitted(cls, reason: str) -> RegistryError:
         return cls(42205, reason)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from dataclasses import replace
 
 from ottla.registry.core.errors import RegistryError
 from ottla.registry.core.state import RegistryState
@@ -78,26 +79,25 @@ class SchemaCache:
 
     def referenced(self, reference: Reference) -> SchemaContent:
         """The content of a referenced version; -1 is the latest. Deleted versions can still be referred to."""
-        versions = self._state.versions(reference.subject, with_deleted=True)
-        if reference.version == -1:
-            versions = self._state.versions(reference.subject)[-1:]
+        subject, number = reference.place
+        if number == -1:
+            versions = self._state.versions(subject)[-1:]
         else:
-            versions = [version for version in versions if version.version == reference.version]
+            versions = self._state.versions(subject, with_deleted=True)
+            versions = [version for version in versions if version.version == number]
         if not versions:
-            raise InvalidSchema(
-                f'No schema reference found for subject "{reference.subject}" and version {reference.version}'
-            )
+            raise InvalidSchema(f'No schema reference found for subject "{subject}" and version {number}')
         return versions[0].content
 
     def fixed(self, references: Iterable[Reference]) -> tuple[Reference, ...]:
         """The references with the number of the latest version instead of -1."""
         resolved = []
         for reference in references:
-            number = reference.version
+            subject, number = reference.place
             if number == -1:
-                latest = self._state.versions(reference.subject)
+                latest = self._state.versions(subject)
                 if not latest:
-                    raise RegistryError.invalid_schema(f'No schema reference found for subject "{reference.subject}"')
+                    raise RegistryError.invalid_schema(f'No schema reference found for subject "{subject}"')
                 number = latest[-1].version
-            resolved.append(Reference(reference.name, reference.subject, number))
+            resolved.append(replace(reference, version=number))
         return tuple(resolved)

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ottla.registry.core.contexts import context_of
 from ottla.registry.core.identity import guid_of
 from ottla.registry.core.values import Reference, SchemaContent, StoredVersion
 from ottla.serdes.formats import AVRO
@@ -93,8 +94,9 @@ def noop_record() -> Record:
 
 def version_of(value: Mapping[str, Any], timestamp_ms: int = 0) -> StoredVersion:
     """Raises KeyError, TypeError or ValueError for a damaged value."""
+    context = context_of(str(value["subject"]))
     references = tuple(
-        Reference(str(reference["name"]), str(reference["subject"]), int(reference["version"]))
+        Reference(str(reference["name"]), str(reference["subject"]), int(reference["version"]), context)
         for reference in value.get("references") or ()
     )
     content = SchemaContent(

@@ -286,13 +286,17 @@ def _same_content(
 ) -> StoredVersion | None:
     for version in reversed(versions):
         stored = version.content
-        if stored.schema_type != content.schema_type or stored.references != content.references:
+        if stored.schema_type != content.schema_type or _places(stored) != _places(content):
             continue
         if not ignores_contract and _contract(stored) != _contract(content):
             continue
         if stored.text == content.text or _canonical(schemas, version) == content.text:
             return version
     return None
+
+
+def _places(content: SchemaContent) -> list[tuple[str, tuple[str, int]]]:
+    return [(reference.name, reference.place) for reference in content.references]
 
 
 def _contract(content: SchemaContent) -> tuple[Any, Any]:
@@ -364,8 +368,8 @@ def _new_version(
         if stored.deleted
         and stored.id == schema_id
         and stored.version != number
-        # Other schemas can refer to a deleted version.
-        and not any(state.referring_to(subject, stored.version))
+        # Other schemas can refer to a deleted version, also deleted ones: consumers still read these by their ids.
+        and not any(state.referring_to(subject, stored.version, with_deleted=True))
     ]
     records = [schema_tombstone(stored) for stored in stale] if request.id is None else []
     if any(stored.version == number and stored.id != schema_id for stored in known):

@@ -35,29 +35,28 @@ class Registry:
 
     # By id and GUID.
 
-    def content_by_id(self, schema_id: int, subject: str = "") -> tuple[SchemaContent, str, str]:
-        """The content, its GUID, and the context that has the id. Raises RegistryError 40403."""
-        context, holder = self._holder(schema_id, subject)
+    def version_by_id(self, schema_id: int, subject: str = "") -> StoredVersion:
+        """A version with the id, of the subject if it has one. Raises RegistryError 40403."""
+        holder = self._holder(schema_id, subject)
         if holder is None:
             raise RegistryError.schema_not_found(schema_id)
-        return holder.content, holder.guid, context
+        return holder
 
-    def _holder(self, schema_id: int, subject: str) -> tuple[str, StoredVersion | None]:
-        """The context of a request about an id, and a version with the id there."""
+    def _holder(self, schema_id: int, subject: str) -> StoredVersion | None:
         state, context, name = self.state, context_of(subject), canonical_subject(subject)
         if not name or name == context_subject(context):
-            return context, state.first_with_id(context, schema_id)
+            return state.first_with_id(context, schema_id)
         # A subject without a context may be in any context.
         others = state.contexts_with_id(schema_id) if context == DEFAULT else []
         for candidate in dict.fromkeys((context, *others)):
             qualified = in_context(candidate, name)
             for holder in state.with_id(candidate, schema_id):
                 if holder.subject == qualified:
-                    return candidate, holder
-        return context, state.first_with_id(context, schema_id) if context == DEFAULT else None
+                    return holder
+        return state.first_with_id(context, schema_id) if context == DEFAULT else None
 
     def versions_by_id(self, schema_id: int, subject: str = "", *, with_deleted: bool = False) -> list[StoredVersion]:
-        _, _, context = self.content_by_id(schema_id, subject)
+        context = context_of(self.version_by_id(schema_id, subject).subject)
         holders = self.state.with_id(context, schema_id)
         plain = canonical_subject(subject)
         if plain and not plain.endswith(":"):
@@ -68,11 +67,11 @@ class Registry:
             key=lambda holder: (holder.subject, holder.version),
         )
 
-    def content_by_guid(self, guid: str) -> SchemaContent:
+    def version_by_guid(self, guid: str) -> StoredVersion:
         for context, schema_id in self.state.with_guid(guid):
             for holder in self.state.with_id(context, schema_id):
                 if holder.guid == guid:
-                    return holder.content
+                    return holder
         raise RegistryError.schema_not_found(guid)
 
     def ids_by_guid(self, guid: str) -> list[dict[str, Any]]:
@@ -105,6 +104,13 @@ class Registry:
         ]
 
     # By subject.
+
+    def namesakes(self, subject: str) -> list[str]:
+        """The subjects of this name in other contexts, where a client may mean any context: the name is without one."""
+        if context_of(subject) != DEFAULT:
+            return []
+        names = (in_context(context, subject) for context in self.state.contexts() if context != DEFAULT)
+        return [name for name in names if self.state.versions(name, with_deleted=True)]
 
     def subjects(self, *, prefix: str, with_deleted: bool, deleted_only: bool) -> list[str]:
         names = self.state.subjects(with_deleted=with_deleted or deleted_only)
@@ -149,8 +155,9 @@ class Registry:
     def lookup(self, subject: str, request: SchemaRequest, *, normalize: bool, with_deleted: bool) -> StoredVersion:
         return find_version(self.state, self.schemas, subject, request, normalize=normalize, with_deleted=with_deleted)
 
-    def referring_ids(self, version: StoredVersion) -> list[int]:
-        return sorted({holder.id for holder in self.state.referring_to(version.subject, version.version)})
+    def referring_ids(self, version: StoredVersion, *, with_deleted: bool) -> list[int]:
+        holders = self.state.referring_to(version.subject, version.version, with_deleted=with_deleted)
+        return sorted({holder.id for holder in holders})
 
     def compatibility(self, subject: str, request: SchemaRequest, version: str | None, *, normalize: bool) -> list[str]:
         """Why the schema is incompatible with the given version, or with the versions that the level requires."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ottla.registry.core.contexts import canonical_subject, context_of, in_context
+from ottla.registry.core.contexts import context_of
 from ottla.registry.core.errors import RegistryError
 from ottla.registry.core.values import Reference
 from ottla.serdes.formats import AVRO, FIELD, PROTOBUF, RECORD, Entity, Tags
@@ -101,8 +101,7 @@ def _references(value: Any, context: str) -> tuple[Reference, ...]:
         )
         if not is_valid or not isinstance(reference.get("version", -1), int):
             raise RegistryError(422, "A reference needs a name, a subject and a version.")
-        subject = in_context(context, canonical_subject(reference["subject"]))
-        references.append(Reference(reference["name"], subject, reference.get("version", -1)))
+        references.append(Reference(reference["name"], reference["subject"], reference.get("version", -1), context))
     return tuple(references)
 
 

@@ -132,8 +132,8 @@ def _tombstones_before_import(state: RegistryState, owner: str | None) -> list[R
     for version in state.all_versions():
         # A softly deleted version is still read by its id, with its references.
         for reference in version.content.references if (version.subject, version.version) not in doomed else ():
-            if (reference.subject, reference.version) in doomed:
-                raise RegistryError.referenced(reference.subject, reference.version)
+            if reference.place in doomed:
+                raise RegistryError.referenced(*reference.place)
     # The highest number first: a crash in between leaves no gap below a remaining version.
     tombstones = [schema_tombstone(version) for version in reversed(versions)]
     return [context_record(context, state.highest_id(context)), *tombstones] if tombstones else []

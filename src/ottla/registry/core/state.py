@@ -115,23 +115,23 @@ class RegistryState:
             if guid in ids:
                 yield context, ids[guid][0]
 
-    def referring_to(self, subject: str, version: int) -> Iterable[StoredVersion]:
-        """Versions that are not deleted and refer to this version."""
+    def referring_to(self, subject: str, version: int, *, with_deleted: bool = False) -> Iterable[StoredVersion]:
+        """The versions that refer to this version."""
         for candidate in self.all_versions():
-            if candidate.deleted or not candidate.content.references:
-                continue
-            if any(
-                reference.version == version and reference.subject == subject
-                for reference in candidate.content.references
+            if (with_deleted or not candidate.deleted) and any(
+                reference.place == (subject, version) for reference in candidate.content.references
             ):
                 yield candidate
 
-    def referenced(self) -> set[tuple[str, int]]:
-        """Subjects and numbers of the versions that other versions refer to, in one pass over all versions."""
+    def referenced(self, *, with_deleted: bool, besides: str | None = None) -> set[tuple[str, int]]:
+        """Subjects and numbers of the versions that versions refer to, in one pass over all versions.
+
+        References by versions of the subject `besides` do not count.
+        """
         return {
-            (reference.subject, reference.version)
+            reference.place
             for version in self.all_versions()
-            if not version.deleted
+            if (with_deleted or not version.deleted) and version.subject != besides
             for reference in version.content.references
         }
 

@@ -6,14 +6,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ottla.registry.core.contexts import DEFAULT, canonical_subject, in_context
+
 __all__ = ["Reference", "SchemaContent", "StoredVersion"]
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
+    """A reference as the client wrote it: records, answers and GUIDs have its subject in this form."""
+
     name: str
     subject: str
     version: int
+    # The context of the schema that has the reference: a subject without a context is in the same one.
+    context: str = DEFAULT
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The full name of the referenced subject, and the version."""
+        return in_context(self.context, canonical_subject(self.subject)), self.version
 
     def as_json(self) -> dict[str, Any]:
         return {"name": self.name, "subject": self.subject, "version": self.version}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 import uuid
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from aiohttp import web
 
-from ottla.registry.core.contexts import canonical_subject
+from ottla.registry.core.contexts import canonical_subject, name_in_context
 from ottla.registry.core.errors import RegistryError
 from ottla.registry.node.metrics import ERROR_CODE
 
@@ -18,6 +19,7 @@ __all__ = ["CONTENT_TYPE", "answer", "body_of", "error_answer", "flag", "guid_of
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 # The name of the empty subject in a path.
 _EMPTY = "__EMPTY"
+_RESERVED = ("__GLOBAL", _EMPTY)
 
 T = TypeVar("T")
 
@@ -82,6 +84,7 @@ def subject_of(request: web.Request) -> str:
     subject = canonical_subject(request.match_info["subject"])
     if subject == _EMPTY:
         return ""
-    if any(ord(letter) < 32 for letter in subject) or subject in ("__GLOBAL",):
-        raise RegistryError(42208, f"The specified subject '{subject}' is not a valid.")
+    is_valid = not any(unicodedata.category(letter) == "Cc" for letter in subject)
+    if not is_valid or name_in_context(subject) in _RESERVED:
+        raise RegistryError.invalid_subject(subject)
     return subject

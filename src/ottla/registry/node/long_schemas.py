@@ -10,12 +10,14 @@ from aiohttp import web
 from ottla.registry.core.errors import RegistryError
 from ottla.registry.core.parsing import SchemaCache
 from ottla.registry.core.requests import SchemaRequest
-from ottla.registry.core.values import SchemaContent
+from ottla.registry.core.values import SchemaContent, StoredVersion
 from ottla.registry.node.service import RegistryService
 from ottla.serdes.formats import InvalidSchema, ParsedSchema, SchemaSource, parse
 
-__all__ = ["add_tags", "parse_for_form", "parse_long_schemas"]
+__all__ = ["add_tags", "parse_long_schemas", "version_answer"]
 
+# The value of `referenceFormat` for references with the full names of their subjects.
+_QUALIFIED = "qualified"
 # One text at a time: more threads would only compete for the interpreter with each other, and with the loop.
 _parse_slot = asyncio.Semaphore(1)
 
@@ -26,10 +28,17 @@ async def parse_long_schemas(service: RegistryService, subject: str, schema: Sch
     await _parse(service.registry.schemas, subject, content)
 
 
-async def parse_for_form(service: RegistryService, content: SchemaContent, form: str) -> None:
-    """Parses the schema for an answer in another form than the stored text."""
+async def version_answer(service: RegistryService, version: StoredVersion, request: web.Request) -> dict[str, Any]:
+    """The version, with its text and references in the forms that the client asks for."""
+    form = request.query.get("format", "")
     if form:
-        await _parse(service.registry.schemas, None, content)
+        await _parse(service.registry.schemas, None, version.content)
+    body = version.as_json() | {"schema": service.registry.formatted(version.content, form)}
+    if version.content.references and request.query.get("referenceFormat") == _QUALIFIED:
+        body["references"] = [
+            reference.as_json() | {"subject": reference.place[0]} for reference in version.content.references
+        ]
+    return body
 
 
 async def add_tags(

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from aiohttp import web
 
 from ottla.registry.core.access import Operation
-from ottla.registry.core.contexts import GLOBAL
+from ottla.registry.core.contexts import GLOBAL, context_of
 from ottla.registry.core.errors import RegistryError
 from ottla.registry.core.requests import SchemaRequest
 from ottla.registry.core.values import StoredVersion
@@ -35,7 +35,7 @@ def permitted(service: RegistryService, path: str, handler: Handler) -> Handler:
 def ensure_references(request: web.Request, schema: SchemaRequest) -> None:
     """A schema may only refer to subjects that its author may read: errors could reveal their schemas."""
     for reference in schema.references:
-        ensure_allowed(request, Operation.SUBJECT_READ, reference.subject)
+        ensure_allowed(request, Operation.SUBJECT_READ, reference.place[0])
 
 
 def _ensure(service: RegistryService, request: web.Request, path: str) -> None:
@@ -73,7 +73,7 @@ def _ensure_id(service: RegistryService, request: web.Request) -> None:
     if not text.isdecimal() or len(text) > _DIGITS_MAX:
         return
     try:
-        _, _, context = service.registry.content_by_id(int(text), request.query.get("subject", ""))
+        context = context_of(service.registry.version_by_id(int(text), request.query.get("subject", "")).subject)
     except RegistryError:
         # The handler answers that the id does not exist.
         return

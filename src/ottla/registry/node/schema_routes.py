@@ -12,10 +12,10 @@ from ottla.registry.core.access import Operation
 from ottla.registry.core.contexts import DEFAULT, context_of
 from ottla.registry.core.deletion import decide_delete_context
 from ottla.registry.core.errors import RegistryError
-from ottla.registry.core.values import SchemaContent, StoredVersion
+from ottla.registry.core.values import StoredVersion
 from ottla.registry.node.answers import answer, flag, guid_of, page
 from ottla.registry.node.guard import is_allowed
-from ottla.registry.node.long_schemas import add_tags, parse_for_form
+from ottla.registry.node.long_schemas import add_tags, version_answer
 from ottla.registry.node.service import RegistryService
 from ottla.serdes.formats import TYPES
 
@@ -74,17 +74,21 @@ class _Routes:
         return answer(list(TYPES))
 
     async def by_id(self, request: web.Request) -> web.Response:
-        schema_id = _id(request)
-        content, guid, context = self._registry.content_by_id(schema_id, request.query.get("subject", ""))
-        body = {"guid": guid} | await self._content(content, request)
-        await add_tags(self._service, body, content, request)
+        version = self._version_by_id(request)
+        body = await self._content(version, request)
+        # Other subjects may have the same schema, also subjects that the client may not read.
+        if "subject" in request.query and is_allowed(request, _READ, version.subject):
+            body = {"subject": version.subject, "version": version.version} | body
+        await add_tags(self._service, body, version.content, request)
         if flag(request, "fetchMaxId"):
-            body["maxId"] = self._registry.state.highest_id(context)
+            body["maxId"] = self._registry.state.highest_id(context_of(version.subject))
         return answer(body)
 
     async def text_by_id(self, request: web.Request) -> web.Response:
-        content, _, _ = self._registry.content_by_id(_id(request), request.query.get("subject", ""))
-        return _text((await self._content(content, request))["schema"])
+        return _text((await self._content(self._version_by_id(request), request))["schema"])
+
+    def _version_by_id(self, request: web.Request) -> StoredVersion:
+        return self._registry.version_by_id(_id(request), request.query.get("subject", ""))
 
     async def subjects_by_id(self, request: web.Request) -> web.Response:
         versions = self._registry.versions_by_id(
@@ -101,8 +105,7 @@ class _Routes:
         return answer(page(request, pairs))
 
     async def by_guid(self, request: web.Request) -> web.Response:
-        guid = guid_of(request)
-        return answer({"guid": guid} | await self._content(self._registry.content_by_guid(guid), request))
+        return answer(await self._content(self._registry.version_by_guid(guid_of(request)), request))
 
     async def ids_by_guid(self, request: web.Request) -> web.Response:
         ids = self._registry.ids_by_guid(guid_of(request))
@@ -146,10 +149,10 @@ class _Routes:
         del request
         return answer({"attributes": {}})
 
-    async def _content(self, content: SchemaContent, request: web.Request) -> dict[str, Any]:
-        form = request.query.get("format", "")
-        await parse_for_form(self._service, content, form)
-        return content.as_json() | {"schema": self._registry.formatted(content, form)}
+    async def _content(self, version: StoredVersion, request: web.Request) -> dict[str, Any]:
+        """What all versions with the same schema have in common."""
+        body = await version_answer(self._service, version, request)
+        return {name: value for name, value in body.items() if name not in ("subject", "version", "id")}
 
 
 def _readable(request: web.Request, versions: Sequence[StoredVersion]) -> Sequence[StoredVersion]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import ssl
 import time
 from collections.abc import Awaitable, Callable
@@ -41,6 +42,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _BODY_BYTES_MAX = 16 * 1024 * 1024
 _FORWARD_SECONDS = 60
+_PARAMETER = re.compile(r"\{(\w+)\}")
 _TOO_MANY = 429
 _RETRY_SECONDS = 1
 _FORWARDED_HEADERS = ("Content-Type", "Accept", "Authorization")
@@ -82,7 +84,9 @@ class RegistryServer:
         ):
             for method, path, handler in make(self._service):
                 guarded = permitted(self._service, path, handler)
-                for variant in {path, path.rstrip("/") + "/"}:
+                # A parameter as aiohttp writes it has no braces, but the name of a subject may have them.
+                pattern = _PARAMETER.sub(r"{\1:[^/]+}", path)
+                for variant in {pattern, pattern.rstrip("/") + "/"}:
                     app.router.add_route(method, variant, guarded)
                     if method == "GET":
                         app.router.add_route("HEAD", variant, guarded)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from aiohttp import web
 
 from ottla.registry.core.access import Operation
+from ottla.registry.core.contexts import GLOBAL, context_of
 from ottla.registry.core.deletion import decide_delete_subject, decide_delete_version
 from ottla.registry.core.errors import RegistryError
 from ottla.registry.core.registration import decide_change_tags, decide_register
@@ -15,7 +17,7 @@ from ottla.registry.core.requests import schema_request
 from ottla.registry.core.values import StoredVersion
 from ottla.registry.node.answers import CONTENT_TYPE, answer, body_of, flag, page, subject_of
 from ottla.registry.node.guard import is_allowed
-from ottla.registry.node.long_schemas import add_tags, parse_for_form, parse_long_schemas
+from ottla.registry.node.long_schemas import add_tags, parse_long_schemas, version_answer
 from ottla.registry.node.permissions import ensure_references
 from ottla.registry.node.service import RegistryService
 
@@ -23,7 +25,7 @@ __all__ = ["subject_routes"]
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _ALL_CONTEXTS = ":*:"
-_CONFLICT = 409
+_NOT_FOUND, _CONFLICT = 404, 409
 
 
 def subject_routes(service: RegistryService) -> list[tuple[str, str, Handler]]:
@@ -61,17 +63,18 @@ class _Routes:
         return answer(page(request, readable))
 
     async def lookup(self, request: web.Request) -> web.Response:
-        subject = self._registry.resolve_alias(subject_of(request))
-        schema = schema_request(await body_of(request), subject)
+        subject, body = self._registry.resolve_alias(subject_of(request)), await body_of(request)
+        schema = schema_request(body, subject)
         ensure_references(request, schema)
         await parse_long_schemas(self._service, subject, schema)
-        version = self._registry.lookup(
-            subject,
-            schema,
-            normalize=flag(request, "normalize"),
-            with_deleted=flag(request, "deleted"),
-        )
-        return answer(await self._version(version, request))
+        normalize, with_deleted = flag(request, "normalize"), flag(request, "deleted")
+
+        def find(subject: str) -> StoredVersion:
+            schema = schema_request(body, subject)
+            ensure_references(request, schema)
+            return self._registry.lookup(subject, schema, normalize=normalize, with_deleted=with_deleted)
+
+        return answer(await self._version(self._in_contexts(request, find), request))
 
     async def delete(self, request: web.Request) -> web.Response:
         subject, is_permanent = subject_of(request), flag(request, "permanent")
@@ -103,6 +106,9 @@ class _Routes:
 
     async def register(self, request: web.Request) -> web.Response:
         subject, normalize = subject_of(request), flag(request, "normalize")
+        if context_of(subject) == context_of(GLOBAL):
+            # This context has settings only.
+            raise RegistryError.invalid_subject(subject)
         schema = schema_request(await body_of(request), subject, may_be_empty=True)
         ensure_references(request, schema)
         await parse_long_schemas(self._service, subject, schema)
@@ -146,7 +152,8 @@ class _Routes:
         return web.Response(body=str(body["schema"]).encode(), headers={"Content-Type": CONTENT_TYPE})
 
     async def referenced_by(self, request: web.Request) -> web.Response:
-        return answer(page(request, self._registry.referring_ids(self._requested_version(request))))
+        version = self._requested_version(request, with_deleted=True)
+        return answer(page(request, self._registry.referring_ids(version, with_deleted=flag(request, "deleted"))))
 
     async def delete_version(self, request: web.Request) -> web.Response:
         subject, is_permanent = subject_of(request), flag(request, "permanent")
@@ -160,13 +167,27 @@ class _Routes:
 
         return answer(await self._service.write(decide))
 
-    def _requested_version(self, request: web.Request) -> StoredVersion:
+    def _requested_version(self, request: web.Request, *, with_deleted: bool = False) -> StoredVersion:
+        text, with_deleted = request.match_info["version"], with_deleted or flag(request, "deleted")
+        return self._in_contexts(
+            request, lambda subject: self._registry.version(subject, text, with_deleted=with_deleted)
+        )
+
+    def _in_contexts(self, request: web.Request, find: Callable[[str], StoredVersion]) -> StoredVersion:
+        """The version of the path's subject, else of a subject of that name in another context."""
         subject = self._registry.resolve_alias(subject_of(request))
-        return self._registry.version(subject, request.match_info["version"], with_deleted=flag(request, "deleted"))
+        try:
+            return find(subject)
+        except RegistryError as error:
+            if error.status != _NOT_FOUND:
+                raise
+            for namesake in self._registry.namesakes(subject):
+                if is_allowed(request, Operation.SUBJECT_READ, namesake):
+                    with suppress(RegistryError):
+                        return find(namesake)
+            raise
 
     async def _version(self, version: StoredVersion, request: web.Request) -> dict[str, Any]:
-        form = request.query.get("format", "")
-        await parse_for_form(self._service, version.content, form)
-        body = version.as_json() | {"schema": self._registry.formatted(version.content, form)}
+        body = await version_answer(self._service, version, request)
         await add_tags(self._service, body, version.content, request)
         return body
