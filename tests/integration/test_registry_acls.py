@@ -174,9 +174,10 @@ def test_ids_guids_references_and_aliases_open_no_back_door(registry: RegistryPr
             "/subjects/%3A.%3Asecret/versions/1/schema",
         ):
             client = registry_client({"schema.registry.url": registry.url, "basic.auth.user.info": "ada:a"})
-            with pytest.raises(RegistryClientError, match="User is denied operation Read on Subject: ") as caught:
+            with pytest.raises(RegistryClientError, match="User is denied operation Read on ") as caught:
                 client.call("GET", path)
             assert caught.value.status == 403, path
+            assert "secret" not in str(caught.value) or "secret" in path
             client.close()
         reference = SchemaReference("S", "secret", 1)
         using = Schema('{"type":"record","name":"R","fields":[{"name":"s","type":"S"}]}', "AVRO", [reference])
@@ -184,7 +185,7 @@ def test_ids_guids_references_and_aliases_open_no_back_door(registry: RegistryPr
         owner = registry_client({"schema.registry.url": registry.url, "basic.auth.user.info": "root:r"})
         owner.call("PUT", "/config/a-alias", {"alias": "secret"})
         owner.close()
-        denied(lambda: ada.get_latest_version("a-alias"), "Read on Subject: secret")
+        denied(lambda: ada.get_latest_version("a-alias"), "Read on Subject: a-alias")
 
 
 def test_a_conflict_does_not_show_what_may_not_be_read(registry: RegistryProcess) -> None:

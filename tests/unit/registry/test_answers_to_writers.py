@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession
 
+from ottla.registry.core.associations import decide_associate
 from ottla.registry.core.registration import decide_register
 from ottla.registry.core.requests import schema_request
+from ottla.registry.core.settings import decide_config
 from ottla.registry.node.guard import Guard
 from ottla.registry.node.server import RegistryServer
 from tests.unit.registry.test_hostile_requests import Service
@@ -72,3 +74,53 @@ def test_the_rules_that_a_writer_has_to_apply(tmp_path: Path, may_read: bool) ->
     answer = answer_to_a_registration(tmp_path, "", {"schema": '"string"'}, first=first, may_read=may_read)
     assert answer["ruleSet"]["domainRules"][0]["name"] == "hide"
     assert answer["metadata"] == HIDDEN
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/schemas/ids/1"),
+        ("GET", "/schemas/ids/1/versions"),
+        ("GET", "/schemas/guids/{guid}"),
+        ("GET", "/schemas/guids/{guid}/ids"),
+        ("GET", "/subjects"),
+        ("GET", "/subjects/alias/versions"),
+        ("GET", "/schemas"),
+        ("GET", "/contexts"),
+        ("GET", "/associations/resources/7"),
+        ("DELETE", "/associations/resources/7"),
+        ("GET", "/dek-registry/v1/keks"),
+    ],
+)
+def test_a_user_without_rights_learns_no_name(tmp_path: Path, method: str, path: str) -> None:
+    rules = tmp_path / "rules"
+    rules.write_text("ALLOW User:* SUBJECT_READ alias\n")
+    service = Service()
+    state = service.registry.state
+    records, body = decide_register(
+        state, service.registry.schemas, ":.hidden:s", schema_request({"schema": '"int"'}, ":.hidden:s")
+    )
+    secret = {"subject": "secret", "lifecycle": "WEAK"}
+    owner = {"resourceName": "t", "resourceNamespace": "c", "resourceId": "7"}
+
+    async def scenario() -> str:
+        for record in records:
+            state.replay(record)
+        first = schema_request({"schema": '"string"'}, "secret")
+        await service.write(lambda: decide_register(state, service.registry.schemas, "secret", first))
+        await service.write(lambda: decide_config(state, "alias", {"alias": "secret"}))
+        await service.write(lambda: decide_associate(state, {**owner, "associations": [secret]}))
+        server = RegistryServer("127.0.0.1", 0, service, guard=Guard(rules_file=rules))
+        await server.start()
+        try:
+            async with (
+                ClientSession(f"http://127.0.0.1:{server.port}") as session,
+                session.request(method, path.format(guid=body["guid"])) as answer,
+            ):
+                return await answer.text()
+        finally:
+            await server.stop()
+
+    text = asyncio.run(scenario())
+    assert "secret" not in text
+    assert "hidden" not in text

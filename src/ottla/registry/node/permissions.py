@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from aiohttp import web
 
-from ottla.registry.core.access import Operation
+from ottla.registry.core.access import Operation, access_denied
 from ottla.registry.core.contexts import GLOBAL, context_of
 from ottla.registry.core.errors import RegistryError
 from ottla.registry.core.requests import SchemaRequest
@@ -56,8 +56,11 @@ def _ensure(service: RegistryService, request: web.Request, path: str) -> None:
         is_registration = path.startswith("/subjects/{subject}/versions") and request.method == "POST"
         word = "DELETE" if request.method == "DELETE" else "WRITE" if is_registration else "READ"
         subject = subject_of(request)
+        operation = Operation(f"SUBJECT_{word}")
         for name in {subject, service.registry.resolve_alias(subject)}:
-            ensure_allowed(request, Operation(f"SUBJECT_{word}"), name)
+            if not is_allowed(request, operation, name):
+                # The name behind an alias may be unknown to the client.
+                raise access_denied(operation, subject)
 
 
 def _ensure_settings(request: web.Request) -> None:
@@ -77,16 +80,16 @@ def _ensure_id(service: RegistryService, request: web.Request) -> None:
     except RegistryError:
         # The handler answers that the id does not exist.
         return
-    _ensure_readable(request, service.registry.state.with_id(context, int(text)))
+    _ensure_readable(request, service.registry.state.with_id(context, int(text)), text)
 
 
 def _ensure_guid(service: RegistryService, request: web.Request) -> None:
     state, guid = service.registry.state, guid_of(request)
-    _ensure_readable(request, [version for place in state.with_guid(guid) for version in state.with_id(*place)])
+    _ensure_readable(request, [version for place in state.with_guid(guid) for version in state.with_id(*place)], guid)
 
 
-def _ensure_readable(request: web.Request, holders: Sequence[StoredVersion]) -> None:
-    """At least one subject that has the schema must be readable."""
+def _ensure_readable(request: web.Request, holders: Sequence[StoredVersion], identity: str) -> None:
+    """At least one subject that has the schema must be readable. The error names no subject."""
     subjects = {version.subject for version in holders}
     if subjects and not any(is_allowed(request, Operation.SUBJECT_READ, name) for name in subjects):
-        ensure_allowed(request, Operation.SUBJECT_READ, min(subjects))
+        raise RegistryError(40301, f"User is denied operation Read on Schema: {identity}")
