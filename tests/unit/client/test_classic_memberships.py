@@ -118,6 +118,22 @@ def test_what_comes_later_is_read_too(subscription: Subscription) -> None:
     run(work, ClassicMembership, subscription)
 
 
+def test_a_rebalance_that_the_listener_asks_for_begins_at_once() -> None:
+    async def work(member: ClassicMembership, cluster: Cluster, rebalances: Rebalances) -> None:
+        async def pause() -> None:
+            rebalances.pause = None
+            member.enforce_rebalance()
+
+        rebalances.pause = pause
+        await member.poll()
+        assert cluster.epoch == 2
+        assert rebalances.calls == [([], [ONE]), ([ONE], []), ([], [ONE])]
+        await member.poll()
+        assert cluster.epoch == 2
+
+    run(work, ClassicMembership)
+
+
 @pytest.mark.parametrize("assignors", [("range",), (COOPERATIVE,)])
 def test_what_a_listener_failed_to_take_over_is_given_up_or_claimed(assignors: tuple[str, ...]) -> None:
     """The consumer has these partitions by then and reads them while its member joins again."""

@@ -81,7 +81,7 @@ class ClassicMembership(Membership):
     async def poll(self, deadline: float | None = None) -> None:
         self._has_polled()
         self._due.clear()
-        while self._rejoin:
+        while self._rejoin or self._negotiation is not None:
             if self._negotiation is None:
                 await self._begin_to_join()
             if not await self._negotiated(deadline):
@@ -130,13 +130,17 @@ class ClassicMembership(Membership):
         # If a listener fails, the consumer may have the old partitions or the new ones: the next join gives all of them
         # up, or claims them.
         self._owned = sorted({*self._owned, *assignment})
-        await self._on_rebalance(revoked, assignment)
+        try:
+            await self._on_rebalance(revoked, assignment)
+        except BaseException:
+            self._rejoin = True
+            raise
         self._owned = assignment
         self._previous = (assignment, self._member.generation)
         # Partitions that a cooperative member has revoked are assigned to other members in the next round.
-        self._rejoin = self._is_cooperative and bool(revoked)
-        if not self.is_member or (self._task is not None and self._task.done()):
-            # The membership has ended meanwhile.
+        must_join = self._is_cooperative and bool(revoked)
+        if must_join or not self.is_member or (self._task is not None and self._task.done()):
+            # In the last two cases the membership has ended meanwhile.
             self._rejoin = True
         return True
 
@@ -155,6 +159,8 @@ class ClassicMembership(Membership):
         if on_assignment is not None:
             on_assignment(assignment, decode_user_data(content), joined.generation_id)
         await self._cluster.refresh(self._topics)
+        # A later request to join is for another rebalance. It may come while the listener still handles this one.
+        self._rejoin = False
         # From now on the session needs heartbeats, also if the application polls late.
         self._task = asyncio.ensure_future(self._heartbeats())
         return assignment
