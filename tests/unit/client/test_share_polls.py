@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ottla.client.cluster import Cluster
-from ottla.client.errors import ConnectionLost, TimedOut
+from ottla.client.errors import ClientError, ConnectionLost, TimedOut
 from ottla.client.metadata import BrokerNode, PartitionInfo, TopicInfo
 from ottla.client.settings import ClientSettings
 from ottla.client.share import Acknowledge, ShareConsumer, ShareSettings
@@ -191,6 +191,40 @@ def test_an_error_of_a_commit_leaves_undecided_records_with_the_application() ->
         broker.outcome = ErrorCode.INVALID_RECORD_STATE
         await consumer.commit()
         assert consumer._held.undecided == 0
+
+    share(work, explicit=True)
+
+
+def test_a_poll_after_one_that_was_cancelled_while_it_renewed_locks_returns_the_renewed_records() -> None:
+    async def work(consumer: ShareConsumer, broker: Broker) -> None:
+        answering = asyncio.Event()
+        answer = broker._acknowledged
+
+        async def late(request: ShareAcknowledgeRequest) -> ShareAcknowledgeResponse:
+            await answering.wait()
+            return await answer(request)
+
+        broker._acknowledged = late  # type: ignore[method-assign]
+        records = await consumer.poll(20_000)
+        consumer.acknowledge(records[0])
+        for record in records[1:]:
+            consumer.acknowledge(record, Acknowledge.RENEW)
+        for _ in range(2):
+            poll = asyncio.ensure_future(consumer.poll(20_000))
+            for _step in range(50):
+                await asyncio.sleep(0)
+            assert isinstance(broker.asked[-1], ShareAcknowledgeRequest)
+            poll.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await poll
+        # A decision meanwhile counts.
+        consumer.acknowledge(records[1])
+        answering.set()
+        assert await consumer.poll(20_000) == [records[2]]
+        with pytest.raises(ClientError, match="1 records of the last poll are not acknowledged"):
+            await consumer.poll(20_000)
+        renew = [asked for asked in broker.asked if isinstance(asked, ShareAcknowledgeRequest) and asked.is_renew_ack]
+        assert len(renew) == 1
 
     share(work, explicit=True)
 

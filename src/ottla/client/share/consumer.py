@@ -66,6 +66,8 @@ class ShareConsumer:
         # An error that a poll raises after the records before it.
         self._error: Exception | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
+        # The request of a poll that renews locks. It goes on if the poll is cancelled, and the next poll waits for it.
+        self._renewing: asyncio.Task[Any] | None = None
         self._wakeups = Wakeups(lambda: self._fetcher.arrived.set())
         self._closed = False
         self._figures = ClientFigures(
@@ -149,27 +151,30 @@ class ShareConsumer:
         """Decides about the records of the last poll, or demands that the application has done so."""
         if not self.settings.explicit:
             self._held.accept_all()
-        elif undecided := self._held.undecided:
+        elif (undecided := self._held.undecided) and self._renewing is None:
             raise ClientError(
                 f"{undecided} records of the last poll are not acknowledged. With explicit acknowledgement, "
                 "acknowledge every record before the next poll."
             )
-        if self._held.has_renewals:
+        while self._renewing is not None or self._held.has_renewals:
             # The application holds renewed records until it decides about them: a poll returns them again.
-            await self._decisions_sent()
-        else:
-            self._fetcher.add(self._held.take())
+            task = self._renewing = self._renewing or self._begin_to_send_decisions()
+            try:
+                await asyncio.shield(task)
+            finally:
+                self._renewing = None if task.done() else task
+        self._fetcher.add(self._held.take())
         self._held.begin_poll()
 
-    async def _decisions_sent(self) -> dict[TopicPartition, KafkaError | None]:
-        """Waits for `_send_decisions`, which goes on if the wait is cancelled.
+    def _begin_to_send_decisions(self) -> asyncio.Task[dict[TopicPartition, KafkaError | None]]:
+        """`_send_decisions` as a task. Wait for it with a shield, so that it goes on if the wait is cancelled.
 
         A request that is cancelled would end the share session, and with it the locks of all held records.
         """
         task = asyncio.ensure_future(self._send_decisions())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return await asyncio.shield(task)
+        return task
 
     async def _send_decisions(self) -> dict[TopicPartition, KafkaError | None]:
         """Sends all decisions. Records whose lock could not be renewed belong to the broker again."""
@@ -309,7 +314,7 @@ class ShareConsumer:
         self._accept_handed_out()
         try:
             async with asyncio.timeout_at(self._cluster.deadline(timeout_ms)):
-                return await self._decisions_sent()
+                return await asyncio.shield(self._begin_to_send_decisions())
         except TimeoutError:
             raise TimedOut("The brokers did not answer the acknowledgements in time.") from None
 
@@ -378,7 +383,7 @@ class ShareConsumer:
             await self._fetcher.close(max(int((end - asyncio.get_running_loop().time()) * 1000), 0))
         finally:
             self._undelivered.clear()
-            self._reading = None
+            self._reading = self._renewing = None
             self._held = HeldRecords()
             self._fetcher = self._renewed_fetcher()
             self._assigned = []
