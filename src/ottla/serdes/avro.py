@@ -15,7 +15,7 @@ from typing import Any
 
 from ottla.serdes.avro_classes import avro_of_class, avro_of_value, to_class
 from ottla.serdes.avro_fields import avro_walk
-from ottla.serdes.avro_recursion import DepthLimit, depth_limit, endless_record
+from ottla.serdes.avro_limits import ValueLimits, endless_record, value_limits
 from ottla.serdes.registry_client import RegistryClient, SchemaText
 from ottla.serdes.rules.contracts import FieldWalk
 from ottla.serdes.schema_serde import SchemaDeserializer, SchemaSerializer, referenced_texts
@@ -104,7 +104,7 @@ class AvroDeserializer(SchemaDeserializer[Any]):
             self._reader = SchemaText(json.dumps(avro_of_class(to)))
         self._to = to
         self._parsed: dict[SchemaText, Any] = {}
-        self._limits: dict[SchemaText, DepthLimit | None] = {}
+        self._limits: dict[SchemaText, ValueLimits | None] = {}
         self._walks: dict[SchemaText, FieldWalk] = {}
         super().__init__(client, config)
 
@@ -129,9 +129,9 @@ class AvroDeserializer(SchemaDeserializer[Any]):
         buffer = io.BytesIO(payload)
         try:
             parsed = self._parse(writer)
-            limit = self._limits.get(writer)
-            if limit is not None:
-                limit.check(payload)
+            limits = self._limits.get(writer)
+            if limits is not None:
+                limits.check(payload)
             value = fastavro.schemaless_reader(buffer, parsed, None if reader is None else self._parse(reader))
         except SchemaResolutionError as error:
             writer_id = tag.id or tag.guid
@@ -153,7 +153,7 @@ class AvroDeserializer(SchemaDeserializer[Any]):
         parsed = self._parsed.get(schema)
         if parsed is None:
             parsed = parse_avro(self.client if schema.references else None, schema)
-            self._limits[schema] = depth_limit(parsed)
+            self._limits[schema] = value_limits(parsed)
             self._parsed[schema] = parsed
         return parsed
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import io
 import json
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from ottla.serdes import SerializationError, plain_serde
 from ottla.serdes.avro import AvroDeserializer, AvroSerializer
-from ottla.serdes.avro_recursion import LEVELS_MAX, depth_limit, endless_record
+from ottla.serdes.avro_limits import EMPTY_ITEMS_MAX, LEVELS_MAX, endless_record, value_limits
 from ottla.serdes.json_schema import JsonSchemaDeserializer, JsonSchemaSerializer
 from ottla.serdes.registry_client import RegisteredSchema, RegistryClient, SchemaText
 
@@ -184,11 +185,57 @@ def record(name: str, *types: Any) -> dict[str, Any]:
 )
 def test_which_types_contain_themselves(schema: Any, is_deep: bool, endless: str | None) -> None:
     parsed = fastavro.parse_schema(schema)
-    assert (depth_limit(parsed) is not None, endless_record(parsed)) == (is_deep, endless)
+    assert (value_limits(parsed) is not None, endless_record(parsed)) == (is_deep, endless)
 
 
 def test_a_schema_with_many_uses_of_its_types_is_searched_once() -> None:
     types = record("R0", "int")
     for number in range(1, 40):
         types = record(f"R{number}", types, f"R{number - 1}", f"R{number - 1}")
-    assert depth_limit(fastavro.parse_schema(types)) is None
+    assert value_limits(fastavro.parse_schema(types)) is None
+
+
+NOTHING = record("Nothing")
+
+
+def block(count: int) -> bytes:
+    """The count of a block of items that take no bytes. A negative one is followed by the length of the block."""
+    buffer = io.BytesIO()
+    fastavro.schemaless_writer(buffer, "long", count)
+    return buffer.getvalue() + (b"\0" if count < 0 else b"")
+
+
+@pytest.mark.parametrize("count", [EMPTY_ITEMS_MAX + 1, 2**60, -(2**60)])
+@pytest.mark.parametrize(
+    "items",
+    ["null", {"type": "fixed", "name": "None", "size": 0}, NOTHING, record("Two", "null", NOTHING)],
+    ids=["null", "fixed", "record", "nested records"],
+)
+def test_arrays_of_items_without_bytes_have_a_limit(items: Any, count: int) -> None:
+    """A reader would run out of memory before it has an error."""
+    schemas = [
+        {"type": "array", "items": items},
+        record("A", ["null", {"type": "map", "values": {"type": "array", "items": items}}]),
+        # A type that contains itself.
+        record("Tree", {"type": "array", "items": items}, {"type": "array", "items": "Tree"}),
+    ]
+    for schema, start, end in zip(schemas, (b"", b"\2\2\0", b""), (b"\0", b"\0\0", b"\0\0"), strict=True):
+        data = tagged(start + block(count) + end)
+        with pytest.raises(SerializationError, match="items that take no bytes"):
+            AvroDeserializer(client=OneSchema(schema)).deserialize("t", data)
+
+
+def test_the_blocks_of_an_array_are_counted_together() -> None:
+    deserializer = AvroDeserializer(client=OneSchema({"type": "array", "items": "null"}))
+    half = block(EMPTY_ITEMS_MAX // 2)
+    assert deserializer.deserialize("t", tagged(half * 2 + b"\0")) == [None] * EMPTY_ITEMS_MAX
+    with pytest.raises(SerializationError, match="items that take no bytes"):
+        deserializer.deserialize("t", tagged(half * 2 + block(1) + b"\0"))
+
+
+def test_arrays_of_items_with_bytes_end_with_the_value() -> None:
+    for items in ("boolean", ["null"], record("A", "null", "int"), {"type": "map", "values": "null"}):
+        schema = {"type": "array", "items": items}
+        assert value_limits(fastavro.parse_schema(schema)) is None
+        with pytest.raises(SerializationError, match="the bytes are not Avro"):
+            AvroDeserializer(client=OneSchema(schema)).deserialize("t", tagged(block(2**60)))

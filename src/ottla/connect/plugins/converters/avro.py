@@ -20,6 +20,7 @@ from ottla.connect.api.spark_functions import arrow_function, sql
 from ottla.connect.plugins.converters.avro_schema import avro_from_schema, field_name, readable_avro, schema_from_avro
 from ottla.connect.plugins.converters.base import STAGED, ColumnConverter, Converted, java_names
 from ottla.connect.plugins.converters.registry import decode_with_registry, encode_with_registry, registry_settings
+from ottla.serdes.avro_limits import value_limits
 from ottla.spark.registry_values import values_with_problems
 
 if TYPE_CHECKING:
@@ -163,12 +164,15 @@ def _decode(values: pyarrow.Array, avro_text: str, result: Any) -> pyarrow.Array
     from pyspark.sql.pandas.types import to_arrow_type
 
     parsed = fastavro.parse_schema(json.loads(avro_text))
+    limits = value_limits(parsed)
     rows = []
     for data in values.to_pylist():
         row: dict[str, Any] = {"value": None, "problem": None}
         if data is not None:
             buffer = io.BytesIO(data)
             try:
+                if limits is not None:
+                    limits.check(memoryview(data))
                 row["value"] = fastavro.schemaless_reader(buffer, parsed, None)
                 if buffer.tell() != len(data):
                     row = {"value": None, "problem": f"{len(data) - buffer.tell()} bytes follow the Avro value"}

@@ -1,29 +1,35 @@
-"""Avro types that contain themselves: the depth of their values has a limit here.
+"""Limits of Avro values that fastavro's compiled reader does not have.
 
-fastavro's compiled reader has none: a few thousand levels overflow the stack and end the process.
+The depth of types that contain themselves: a few thousand levels overflow the stack and end the process. The items of
+arrays whose items take no bytes, such as nulls and empty records: ten bytes can announce more of them than fit into
+memory. Everything else is bounded by the length of the value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ottla.serdes.avro_fields import named_types
 
-__all__ = ["DepthLimit", "depth_limit", "endless_record"]
+__all__ = ["ValueLimits", "endless_record", "value_limits"]
 
 # Levels are records, unions, arrays, maps and the values in them. The compiled reader takes about a kilobyte of the
 # stack for a level.
 LEVELS_MAX = 2_000
+# Items of a value that take no bytes, with the values in them.
+EMPTY_ITEMS_MAX = 1_000_000
 # A level of a recursive type takes at least a byte, so short values need no check.
 _UNCHECKED_BYTES = 1_000
 _SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 _VARINT_BITS = 64
 
 
-def depth_limit(parsed: Any) -> DepthLimit | None:
-    """The check of values of a schema that fastavro has parsed; None if no type contains itself."""
-    return DepthLimit(parsed) if _self_containing(parsed, _contained) is not None else None
+def value_limits(parsed: Any) -> ValueLimits | None:
+    """The check of values of a schema that fastavro has parsed; None if the length of a value bounds its content."""
+    is_deep = _self_containing(parsed, _contained) is not None
+    limits = ValueLimits(parsed)
+    return limits if is_deep or limits.has_empty_items else None
 
 
 def endless_record(parsed: Any) -> str | None:
@@ -31,16 +37,18 @@ def endless_record(parsed: Any) -> str | None:
     return _self_containing(parsed, _always_contained)
 
 
-class DepthLimit:
-    """Finds the depth of values without recursion."""
+class ValueLimits:
+    """Finds the depth of values, and the number of items without bytes, without recursion."""
 
     def __init__(self, parsed: Any) -> None:
         self._parsed = parsed
         self._named = named_types(parsed)
+        self._empty_sizes = _EmptySizes(self._named)
+        self.has_empty_items = any(map(self._empty_sizes.of, _items(parsed, self._named)))
 
     def check(self, data: memoryview) -> None:
-        """Raises ValueError if the value has too many levels, or an exception of a reader if it is damaged."""
-        if len(data) <= _UNCHECKED_BYTES:
+        """Raises ValueError for too many levels or items, or an exception of a reader if the value is damaged."""
+        if len(data) <= _UNCHECKED_BYTES and not self.has_empty_items:
             return
         reader = _Reader(data)
         # Types of the values that follow, the last one first, with the level and the number of the values.
@@ -68,6 +76,9 @@ class DepthLimit:
         if kind in ("array", "map"):
             count = reader.block()
             entry = schema["items"] if kind == "array" else ("string", schema["values"])
+            if kind == "array" and (size := self._empty_sizes.of(entry)):
+                reader.take_empty(count * size)
+                return [(schema, level, 1)] if count else []
             # Another block follows, until a block is empty.
             return [(schema, level, 1), (entry, level + 1, count)] if count else []
         if kind in ("int", "long", "enum"):
@@ -83,6 +94,7 @@ class _Reader:
     def __init__(self, data: memoryview) -> None:
         self._data = data
         self._position = 0
+        self._empty_items = 0
 
     def skip(self, length: int) -> None:
         self._position += length
@@ -116,6 +128,54 @@ class _Reader:
             # The length of the block in bytes follows.
             self.number()
         return abs(count)
+
+    def take_empty(self, count: int) -> None:
+        self._empty_items += count
+        if self._empty_items > EMPTY_ITEMS_MAX:
+            raise ValueError(f"its arrays have more than {EMPTY_ITEMS_MAX} items that take no bytes")
+
+
+class _EmptySizes:
+    """How many values are in a value that takes no bytes; 0 for types whose values take bytes."""
+
+    def __init__(self, named: Mapping[str, Any]) -> None:
+        self._named = named
+        self._sizes: dict[str, int] = {}
+
+    def of(self, schema: Any) -> int:
+        if isinstance(schema, str):
+            return self._of_named(schema) if schema in self._named else int(schema == "null")
+        if not isinstance(schema, dict):
+            return 0
+        if schema.get("name") in self._named:
+            return self._of_named(schema["name"])
+        return self.of(schema["type"]) if isinstance(schema["type"], dict) else int(schema["type"] == "null")
+
+    def _of_named(self, name: str) -> int:
+        size = self._sizes.get(name)
+        if size is None:
+            # A type that contains itself takes bytes.
+            self._sizes[name] = 0
+            size = self._sizes[name] = self._of_definition(self._named[name])
+        return size
+
+    def _of_definition(self, schema: Mapping[str, Any]) -> int:
+        if schema["type"] == "fixed":
+            return int(schema["size"] == 0)
+        if schema["type"] not in ("record", "error"):
+            return 0
+        sizes = [self.of(field["type"]) for field in schema["fields"]]
+        return 1 + sum(sizes) if all(sizes) else 0
+
+
+def _items(parsed: Any, named: Mapping[str, Any]) -> Iterator[Any]:
+    """The types of the items of all arrays in a schema."""
+    following = [parsed, *named.values()]
+    while following:
+        schema = following.pop()
+        if isinstance(schema, dict) and schema.get("type") == "array":
+            yield schema["items"]
+        following.extend(inner for inner in _contained(schema) if not isinstance(inner, str))
 
 
 def _contained(schema: Any) -> Iterator[Any]:
