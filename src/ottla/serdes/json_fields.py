@@ -1,10 +1,14 @@
-"""The fields of JSON values, for rules: a walk over a value along its JSON Schema. `$.address.city` is a full name."""
+"""The fields of JSON values, for rules: a walk over a value along its JSON Schema. `$.address.city` is a full name.
+
+A reference that leads nowhere is an error, as in Confluent's clients: the fields behind it would be written without
+their rules, such as an encryption.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urljoin
 
 from ottla.serdes.formats.json_schema import anchored, with_identity
 from ottla.serdes.rules.contracts import Field, FieldKind, FieldTransform, FieldWalk
@@ -18,6 +22,8 @@ _KINDS = {
     "boolean": FieldKind.BOOLEAN,
 }
 _STEPS_MAX = 100
+# Schemas of JSON Schema itself, whose fields have no tags.
+_METASCHEMAS = ("http://json-schema.org/", "https://json-schema.org/")
 # A schema with the document that its references begin in.
 Placed = tuple[Any, Any]
 # Takes a schema, the document that its references begin in, and a value. Returns whether the value fits the schema.
@@ -92,29 +98,49 @@ class _References:
         for _ in range(_STEPS_MAX):
             if not isinstance(schema, dict) or not isinstance(schema.get("$ref"), str):
                 return schema, document
-            address, _, fragment = schema["$ref"].partition("#")
-            if address:
-                document = self._document(address, document)
-            schema = _part(document, unquote(fragment))
-        return {}, document
+            reference: str = schema["$ref"]
+            if reference.startswith(_METASCHEMAS):
+                return {}, document
+            address, _, fragment = reference.partition("#")
+            try:
+                if address:
+                    document = self._document(address, document)
+                schema = _part(document, unquote(fragment))
+            except (LookupError, ValueError):
+                raise ValueError(f"its JSON Schema is not valid: the reference {reference} leads nowhere") from None
+        raise ValueError(f"its JSON Schema is not valid: the reference {placed[0]['$ref']} leads to itself")
 
     def _document(self, address: str, document: Any) -> Any:
-        """The document with an address: another one, or a part of this document with an `$id` of its own."""
+        """The document with an address: another one, or a part of this document with an `$id` of its own.
+
+        Raises LookupError.
+        """
         for name, other in self._others.items():
             if address == name or address.endswith(f"/{name}"):
                 return other
-        return with_identity(document, address) or {}
+        own = document.get("$id", document.get("id", "")) if isinstance(document, dict) else ""
+        # An address and an `$id` may both be relative to the address of the document.
+        directory = f"{str(own).rpartition('/')[0]}/"
+        for name in (address, urljoin(str(own), address), address.removeprefix(directory)):
+            if name == str(own).partition("#")[0]:
+                return document
+            part = with_identity(document, name)
+            if part is not None:
+                return part
+        raise LookupError(address)
 
 
 def _part(document: Any, fragment: str) -> Any:
-    """The part of a document that a fragment names: an anchor or a path. An empty schema if there is none."""
+    """The part of a document that a fragment names: an anchor or a path. Raises LookupError or ValueError."""
     part = anchored(document, fragment) if fragment and not fragment.startswith("/") else None
     if part is not None:
         return part
     part = document
     for step in fragment.strip("/").split("/") if fragment.strip("/") else ():
         key = step.replace("~1", "/").replace("~0", "~")
-        part = part.get(key, {}) if isinstance(part, dict) else {}
+        if not isinstance(part, dict | list):
+            raise LookupError(fragment)
+        part = part[int(key)] if isinstance(part, list) else part[key]
     return part
 
 

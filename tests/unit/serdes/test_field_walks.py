@@ -136,6 +136,54 @@ def test_branches_of_json_that_are_no_schemas() -> None:
             tagged_fields({"oneOf": [branch]}, ADA)
 
 
+SECRET: dict[str, Any] = {"properties": {"ssn": PERSON["properties"]["ssn"]}}
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "#/definitions/unknown",
+        "#unknown",
+        "#/oneOf/7",
+        "#/oneOf/x",
+        "#/title/x",
+        "unknown.json",
+        "https://example.com/unknown.json#/a",
+        "#/definitions/loop",
+    ],
+)
+@pytest.mark.parametrize(
+    "placed", [lambda part: {"ssn": part}, lambda part: {"ssns": {"items": part}}], ids=["property", "items"]
+)
+def test_references_of_json_that_lead_nowhere(reference: str, placed: Any) -> None:
+    """As in Confluent's clients: the field behind one would be written without its rules, such as an encryption."""
+    definitions = {"loop": {"$ref": "#/definitions/loop"}}
+    schema = {"title": "T", "definitions": definitions, "properties": placed({"$ref": reference})}
+    assert tagged_fields(schema, {"name": "Ada"}) == {}
+    with pytest.raises(ValueError, match=f"its JSON Schema is not valid: the reference {reference} leads"):
+        tagged_fields(schema, {"ssn": "123", "ssns": ["123"]})
+
+
+@pytest.mark.parametrize(
+    ("schema", "reference"),
+    [
+        ({"anyOf": [True, SECRET]}, "#/anyOf/1"),
+        ({"$id": ADDRESS, "definitions": {"a": SECRET | {"$id": "ssn.json"}}}, "https://example.com/ssn.json"),
+        ({"$id": ADDRESS, "definitions": {"a": SECRET | {"$id": "https://example.com/ssn.json"}}}, "ssn.json"),
+        ({"id": ADDRESS, "definitions": {"a": SECRET}}, f"{ADDRESS}#/definitions/a"),
+        ({"$id": ADDRESS, "definitions": {"a": SECRET}}, "person.json#/definitions/a"),
+    ],
+)
+def test_references_of_json_that_lead_to_a_part(schema: dict[str, Any], reference: str) -> None:
+    schema = schema | {"properties": {"owner": {"$ref": reference}}}
+    assert tagged_fields(schema, {"owner": ADA}) == {"$.owner.ssn": ["PII"]}
+
+
+def test_a_reference_of_json_to_the_schema_of_json_schema() -> None:
+    schema = {"properties": {"schema": {"$ref": "http://json-schema.org/draft-07/schema#"}}}
+    assert tagged_fields(schema, {"schema": {"type": "string"}}) == {}
+
+
 def test_a_schema_of_json_is_parsed_for_the_first_value() -> None:
     deserializer, schema = JsonSchemaDeserializer(client=References()), SchemaText(json.dumps(PERSON), "JSON")
     assert deserializer._walk(schema, ADA, TAG) is deserializer._walk(schema, ADA, TAG)
