@@ -374,6 +374,26 @@ def test_a_column_function_of_numbers_takes_a_batch_of_deletions(kind: str, expe
     assert collected == expected
 
 
+@pytest.mark.parametrize("kind", ["filter", "filter_not"])
+def test_a_column_function_may_know_of_no_row_whether_it_is_kept(kind: str) -> None:
+    """An array of None alone has no type in Arrow."""
+
+    def unknown(builder: StreamsBuilder) -> None:
+        stream = getattr(text_stream(builder), kind)(columns(lambda _, value: pa.array([None] * len(value))))
+        stream.to("out", Produced.with_(TEXT, TEXT))
+
+    topology = topology_of(unknown)
+    task = new_task(topology)
+    form = column_task(topology, tuple(topology.nodes), task)
+    assert form is not None
+    record = InputRecord(b"a", b"b", 1)
+    outputs = form.process([Input("in", 0, batch_of("in", [record]))])
+    collected: list[Output] = []
+    by_records(task, [("in", [record])], collected, {})
+    assert [output for topic, rows in outputs for output in outputs_of(topic, rows)] == collected
+    assert len(collected) == (kind == "filter_not")
+
+
 def test_column_functions_work_in_the_test_driver() -> None:
     driver = TopologyTestDriver(topology_of(by_columns))
     topic = driver.create_input_topic("in", TEXT, TEXT)

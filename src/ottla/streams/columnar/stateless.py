@@ -31,8 +31,10 @@ class FilterStep:
 
     def run(self, rows: Rows) -> Rows:
         if isinstance(self._predicate, ColumnFunction):
-            flags = pc.fill_null(self._predicate.apply(rows.key.array, rows.value.array), False)
-            mask: Any = np.asarray(flags)
+            flags = self._predicate.apply(rows.key.array, rows.value.array)
+            if pa.types.is_null(flags.type):
+                flags = flags.cast(pa.bool_())
+            mask: Any = np.asarray(pc.fill_null(flags, False))
             return rows.compressed(mask if self._keeps else ~mask)
         keeps = self._keeps
         if self._predicate is has_key and keeps:

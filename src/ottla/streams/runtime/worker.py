@@ -319,6 +319,9 @@ class Worker(RebalanceListener):
 
     def find_store(self, name: str, partition: int, *, is_stale_allowed: bool) -> QueriedStore | str:
         """A store of this worker, or why there is none."""
+        if self._consumer is None:
+            # Global tables may not have all records yet, or are not there at all.
+            return "its worker is starting; ask again"
         store = find_store(name, partition, self._globals.stores, self._tasks, self._openings.planned.values())
         copy = self._standbys.find_store(name, partition) if is_stale_allowed and isinstance(store, str) else None
         return copy or store
@@ -479,12 +482,9 @@ class Worker(RebalanceListener):
                     raise
                 self._tasks.put_back(commits)
                 is_refused = True
-        self._is_open = False
-        self._is_clean = True
-        self._trouble_since = None
+        self._is_open, self._is_clean, self._trouble_since = False, True, None
         self._refusals.on_commit()
-        offsets = {place: commit.offset for place, commit in commits.items()}
-        self._after_commit(offsets)
+        self._after_commit(offsets := {place: commit.offset for place, commit in commits.items()})
         ended = asyncio.get_running_loop().time()
         self._schedule.on_committed(ended)
         self.measures.on_commit(ended - begun)
