@@ -64,6 +64,31 @@ def test_older_records_follow(browser: Browser, orders: str) -> None:
     assert max(numbers(second)) < min(numbers(first))
 
 
+def test_older_records_of_all_partitions_follow(browser: Browser, orders: str) -> None:
+    """The limit leaves records out; they belong to the next page."""
+    page, seen = browser.get(f"/api/topics/{orders}/messages?limit=7"), []
+    while page["items"]:
+        seen += numbers(page)
+        at = ",".join(f"{number}:{offset}" for number, offset in page["previous"].items())
+        page = browser.get(f"/api/topics/{orders}/messages?limit=7&from=before&positions={at}")
+    assert seen == list(range(99, -1, -1))
+
+
+def test_the_newest_records_are_shown_if_older_ones_are_huge(
+    browser: Browser, cluster: ottla.testing.Cluster, topic: str
+) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "message.max.bytes": 1_000_000})
+    for number in range(25):
+        producer.produce(topic, bytes(900_000) if number < 22 else b"small")
+    producer.flush(60)
+    page = browser.get(f"/api/topics/{topic}/messages")
+    offsets = [message["offset"] for message in page["items"]]
+    assert offsets[:4] == [24, 23, 22, 21]
+    assert 0 < page["previous"]["0"] == offsets[-1]
+    older = browser.get(f"/api/topics/{topic}/messages?from=before&positions=0:{page['previous']['0']}")
+    assert [message["offset"] for message in older["items"]] == list(range(offsets[-1] - 1, -1, -1))
+
+
 def test_from_an_offset_and_on(browser: Browser, orders: str) -> None:
     first = browser.get(f"/api/topics/{orders}/messages?from=offset&offset=2&partition=1&limit=3")
     assert [message["offset"] for message in first["items"]] == [2, 3, 4]

@@ -256,6 +256,11 @@ class Scan:
                     consumer.pause(partition)
             yield None
 
+    def leave_out(self, message: Mapping[str, Any]) -> None:
+        """The message is not shown: the page of the older records, which ends where this range begins, has it."""
+        partition = TopicPartition(self.request.topic, message["partition"])
+        self.range.begins[partition] = max(self.range.begins[partition], message["offset"] + 1)
+
     async def _matching(self, record: ConsumedRecord) -> dict[str, Any] | None:
         self.scanned += 1
         self.next[TopicPartition(record.topic, record.partition)] = record.offset + 1

@@ -44,7 +44,8 @@ async def _messages(call: Call) -> dict[str, Any]:
 async def _read(call: Call, request: ScanRequest) -> tuple[Scan, list[dict[str, Any]]]:
     deadline = asyncio.get_running_loop().time() + request.timeout_ms / 1000
     scan = Scan(request, await range_of(call, request))
-    messages, size = [], 0
+    messages: list[dict[str, Any]] = []
+    size, is_newest = 0, request.start in ("latest", "before")
     async with (
         call.services.scans.turn(call.owner),
         opened_consumer(call, is_committed=request.is_committed) as consumer,
@@ -54,16 +55,25 @@ async def _read(call: Call, request: ScanRequest) -> tuple[Scan, list[dict[str, 
                 continue
             messages.append(message)
             size += message["size"]
-            if size > ANSWER_BYTES_MAX:
+            while is_newest and size > ANSWER_BYTES_MAX and len(messages) > 1:
+                oldest = min(messages, key=_age)
+                messages.remove(oldest)
+                size -= oldest["size"]
+                scan.leave_out(oldest)
+            if not is_newest and size > ANSWER_BYTES_MAX:
                 scan.is_complete = False
                 break
-    if request.start in ("latest", "before"):
-        # The newest first, and of all partitions together.
-        messages.sort(key=lambda message: (message["timestamp"], message["partition"], message["offset"]), reverse=True)
+    # Of all partitions together, the newest first if the newest were asked for.
+    messages.sort(key=_age, reverse=is_newest)
+    if is_newest:
+        for message in messages[request.limit :]:
+            scan.leave_out(message)
         del messages[request.limit :]
-    else:
-        messages.sort(key=lambda message: (message["timestamp"], message["partition"], message["offset"]))
     return scan, messages
+
+
+def _age(message: dict[str, Any]) -> tuple[int, int, int]:
+    return message["timestamp"], message["partition"], message["offset"]
 
 
 async def _download(call: Call) -> web.Response:
