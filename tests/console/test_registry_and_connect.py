@@ -7,10 +7,11 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry import Schema, SchemaReference, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
@@ -160,6 +161,23 @@ def test_schemas_are_checked_before_they_are_registered(browser: Browser, subjec
     assert "age" in browser.get(f"/api/schemas/{subject}/versions/2")["schema"]
     (item,) = browser.get(f"/api/schemas?filter={subject}")["items"]
     assert (item["versions"], item["latest"], item["type"]) == (2, 2, "AVRO")
+
+
+@pytest.mark.parametrize("name", ["a{b}", "a/b c?", "%2F{}", ":.lab:s"])
+def test_subjects_of_any_name(browser: Browser, subject: str, name: str) -> None:
+    path = f"/api/schemas/{quote(name + subject, safe='')}"
+    browser.change("POST", path, {"schema": PERSON, "type": "AVRO"})
+    assert browser.get(path)["subject"] == name + subject
+
+
+def test_references_name_the_context(browser: Browser, registry: RegistryProcess, subject: str) -> None:
+    outer = '{"type":"record","name":"O","fields":[{"name":"p","type":"x.Person"}]}'
+    reference = SchemaReference("x.Person", f"inner-{subject}", 1)
+    with SchemaRegistryClient({"url": registry.url}) as client:
+        client.register_schema(f":.lab:inner-{subject}", Schema(PERSON, "AVRO"))
+        client.register_schema(f":.lab:{subject}", Schema(outer, "AVRO", [reference]))
+    latest = browser.get(f"/api/schemas/{quote(f':.lab:{subject}', safe='')}")["latest"]
+    assert latest["references"] == [{"name": "x.Person", "subject": f":.lab:inner-{subject}", "version": 1}]
 
 
 def test_compatibility_and_deletion(browser: Browser, subject: str) -> None:

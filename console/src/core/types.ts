@@ -162,6 +162,7 @@ export interface Message {
 export interface Messages {
   items: Message[];
   next: Record<string, number>;
+  previous: Record<string, number>;
   scanned: number;
   is_complete: boolean;
 }
@@ -271,6 +272,13 @@ export interface SchemaVersion {
   id: number;
   type: string;
   schema: string;
+  references: SchemaReference[];
+}
+
+export interface SchemaReference {
+  name: string;
+  subject: string;
+  version: number;
 }
 
 export interface DiffLine {

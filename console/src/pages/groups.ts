@@ -61,6 +61,6 @@ const COLUMNS: Column<Group>[] = [
   { key: "kind", label: "Kind", width: "120", hide: "narrow", cell: (group) => kindBadge(group.kind) },
   { key: "state", label: "State", width: "150", narrow: "88", sortable: true, cell: (group) => stateBadge(group.state) },
   { key: "members", label: "Members", number: true, width: "100", hide: "narrow", cell: (group) => count(group.members) },
-  { key: "lag", label: "Lag", number: true, width: "90", narrow: "68", cell: (group) => count(group.lag) },
+  { key: "lag", label: "Lag", number: true, width: "130", narrow: "92", cell: (group) => count(group.lag) },
   { key: "coordinator", label: "Coordinator", number: true, width: "120", hide: "middle", tip: "The broker that keeps members and offsets of the group" },
 ];

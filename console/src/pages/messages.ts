@@ -162,7 +162,7 @@ export class MessageBrowser extends Part {
       return html`<i class="tail-dot"></i><span>Live, the newest ${count(this.records.length)}${dropped}${gaps}</span>`;
     }
     return html`<span>${this.activity === "reading" ? "Reading…" : this.status}</span>
-      ${this.next && this.activity === "idle" ? button("Next records", () => void this.read(true), { icon: "right", tone: "quiet" }) : nothing}`;
+      ${this.next && this.activity === "idle" ? button(this.query.from === "latest" ? "Older records" : "Next records", () => void this.read(true), { icon: "right", tone: "quiet" }) : nothing}`;
   }
 
   private whenEmpty() {
@@ -232,13 +232,16 @@ export class MessageBrowser extends Part {
   }
 
   private async read(isNext = false): Promise<void> {
-    const positions = isNext && this.next ? Object.entries(this.next).map((pair) => pair.join(":")).join(",") : null;
+    const isNewest = this.query.from === "latest";
+    // After the newest records come the older ones.
+    const page = isNext && this.next ? { positions: positionsOf(this.next), ...(isNewest ? { from: "before" } : {}) } : {};
     const signal = this.begin("reading");
     try {
-      const answer = await get<Messages>(at`/topics/${this.topic}/messages`, { ...forApi(this.query), positions }, signal);
+      const answer = await get<Messages>(at`/topics/${this.topic}/messages`, { ...forApi(this.query), ...page }, signal);
       this.records.push(...answer.items);
-      this.next = answer.items.length ? answer.next : null;
-      this.status = `${plural(answer.items.length, "record")}${answer.is_complete ? "" : ", and the time was over before the end"}`;
+      const isLast = isNewest ? Object.values(answer.previous).every((offset) => offset === 0) : !answer.items.length;
+      this.next = isLast ? null : isNewest ? answer.previous : answer.next;
+      this.status = `${plural(answer.items.length, "record")}${answer.is_complete ? "" : ", and there are more"}`;
       this.showRecords();
     } catch (error) {
       this.failed(error, signal);
@@ -357,8 +360,12 @@ export class MessageBrowser extends Part {
   }
 }
 
+function positionsOf(offsets: Record<string, number>): string {
+  return Object.entries(offsets).map((pair) => pair.join(":")).join(",");
+}
+
 const COLUMNS: Column<Message>[] = [
-  { key: "offset", label: "Offset", number: true, width: "100", narrow: "76", cell: (message) => count(message.offset) },
+  { key: "offset", label: "Offset", number: true, width: "130", narrow: "100", cell: (message) => count(message.offset) },
   { key: "partition", label: "Part.", number: true, width: "70", tip: "Partition", hide: "narrow" },
   { key: "timestamp", label: "Time", width: "210", hide: "middle", cell: (message) => time(message.timestamp) },
   { key: "key", label: "Key", width: "16%", narrow: "32%", cell: (message) => fieldLine(message.key) },

@@ -97,13 +97,18 @@ export class RegisterDialog extends Part {
     this.timer = window.setTimeout(() => void this.tryOut(), CHECK_DELAY_MS);
   }
 
+  /** A new version refers to the same schemas as the latest one. */
+  private body(): Record<string, unknown> {
+    return { schema: this.values.schema, type: this.values.type, references: this.existing?.latest?.references ?? [] };
+  }
+
   private async tryOut(): Promise<void> {
-    const { subject, schema, type } = this.values;
+    const { subject, schema } = this.values;
     this.error = null;
     if (!subject || !schema) return;
     try {
-      const check = await ask<SchemaCheck>(at`/schemas/${subject}/check`, { schema, type });
-      const trial = await change("POST", at`/schemas/${subject}`, { schema, type, dry_run: true });
+      const check = await ask<SchemaCheck>(at`/schemas/${subject}/check`, this.body());
+      const trial = await change("POST", at`/schemas/${subject}`, { ...this.body(), dry_run: true });
       if (schema === this.values.schema) [this.check, this.trial] = [check, trial];
     } catch (error) {
       this.error = error as ApiError;
@@ -112,9 +117,9 @@ export class RegisterDialog extends Part {
 
   private async onSubmit(event: Event): Promise<void> {
     event.preventDefault();
-    const { subject, schema, type } = this.values;
+    const { subject } = this.values;
     try {
-      await change("POST", at`/schemas/${subject!}`, { schema, type });
+      await change("POST", at`/schemas/${subject!}`, this.body());
       toast("The schema is registered.");
       this.finish(subject!);
     } catch (error) {

@@ -39,7 +39,8 @@ export class SchemaPage extends Part {
       (detail) => html`${this.head(detail)} ${this.versions(detail)}
         ${this.shown.render(
           ({ version, lines }) => html`<div class="columns">
-            ${card(`Version ${version.version}`, html`<pre class="content" tabindex="0">${pretty(version.schema)}</pre>`, {
+            ${card(`Version ${version.version}`, html`<pre class="content" tabindex="0">${pretty(version.schema)}</pre>
+              ${version.references.length ? this.references(version) : nothing}`, {
               actions: button("Copy", () => void copyText(pretty(version.schema)), { icon: "copy", tone: "quiet" }),
               lead: html`${badge(version.type.toLowerCase())} id ${version.id}`,
             })}
@@ -61,6 +62,15 @@ export class SchemaPage extends Part {
           ${button("Delete…", () => void this.deleteSubject(detail), { icon: "trash", tone: "danger" })}`
         : nothing,
     });
+  }
+
+  private references(version: SchemaVersion): TemplateResult {
+    return html`<p class="soft">Refers to:</p>
+      <ul class="references">
+        ${version.references.map(
+          (reference) => html`<li>${reference.name}: <a href=${at`/schemas/${reference.subject}`}>${reference.subject}</a>, version ${reference.version}</li>`,
+        )}
+      </ul>`;
   }
 
   private versions(detail: SubjectDetail): TemplateResult {

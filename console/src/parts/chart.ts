@@ -63,6 +63,12 @@ export class Chart extends Part {
     return [this.times, ...this.series.map((series) => series.values)] as uPlot.AlignedData;
   }
 
+  /** A chart that has just begun is not stretched over a second. uPlot gives 0 as the bounds of no times. */
+  private span(low: number, high: number): [number, number] {
+    const end = this.times.length ? high : now();
+    return [Math.min(this.times.length ? low : end, end - SPAN_SECONDS_MIN), end];
+  }
+
   private redraw(): void {
     const target = this.querySelector<HTMLElement>(".plot");
     if (!target || !this.clientWidth) return;
@@ -78,8 +84,7 @@ export class Chart extends Part {
         legend: { show: false },
         cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
         scales: {
-          // A chart that has just begun is not stretched over a second.
-          x: { range: (_plot, low, high) => [Math.min(low ?? now(), (high ?? now()) - SPAN_SECONDS_MIN), high ?? now()] },
+          x: { range: (_plot, low, high) => this.span(low, high) },
           y: { range: (_plot, _low, high) => [0, Math.max(high ?? 0, 1) * 1.1] },
         },
         axes: [

@@ -10,6 +10,7 @@ import asyncio
 import ipaddress
 import json
 import logging
+import re
 import socket
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -105,7 +106,9 @@ class ConsoleServer:
         """Binds the port. Raises OSError."""
         app = web.Application(middlewares=[self._around], client_max_size=BODY_BYTES_MAX)
         for route in ROUTES:
-            app.router.add_route(route.method, route.path, self._handler(route))
+            # A parameter as aiohttp writes it has no braces, but names of groups and subjects may have them.
+            path = re.sub(r"\{(\w+)\}", r"{\1:[^/]+}", route.path)
+            app.router.add_route(route.method, path, self._handler(route))
         app.router.add_route("*", "/api/{rest:.*}", _no_such_call)
         app.router.add_get("/{path:.*}", _static)
         app.on_response_prepare.append(_add_headers)

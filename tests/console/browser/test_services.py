@@ -136,6 +136,22 @@ def test_a_schema_is_checked_before_it_is_registered(open_page: OpenPage) -> Non
     page.wait_for_selector("main .diff", state="detached")
 
 
+def test_a_new_version_keeps_the_references(open_page: OpenPage, console: ConsoleProcess) -> None:
+    browser = console.browser()
+    browser.change("POST", "/api/schemas/refers-to", {"schema": FIRST.replace("Order", "Inner")})
+    outer = '{"type": "record", "name": "Outer", "fields": [{"name": "inner", "type": "Inner"}]}'
+    references = [{"name": "Inner", "subject": "refers-to", "version": 1}]
+    browser.change("POST", "/api/schemas/refers", {"schema": outer, "references": references})
+    page = open_page("/schemas/refers")
+    page.wait_for_selector(".references a:has-text('refers-to')")
+    page.click("text=New version…")
+    page.fill("#field-schema", outer.replace("}]}", '}, {"name": "note", "type": "string", "default": ""}]}'))
+    page.wait_for_selector("dialog .badge.good:has-text('compatible')")
+    page.click("dialog footer button.primary:enabled")
+    page.wait_for_selector("main .diff .added:has-text('note')")
+    assert browser.get("/api/schemas/refers")["latest"]["references"] == references
+
+
 def test_the_audit_is_searched(open_page: OpenPage) -> None:
     page = open_page("/audit")
     # Nodes write the audit in the background.

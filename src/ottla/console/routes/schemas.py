@@ -65,7 +65,10 @@ async def _schema(call: Call) -> dict[str, Any]:
     registry, subject = registry_of(call), call.part("subject")
     numbers = await registry.ask("GET", "subjects", subject, "versions")
     versions = await asyncio.gather(
-        *[registry.ask("GET", "subjects", subject, "versions", str(number), accept=404) for number in numbers[-200:]]
+        *[
+            registry.ask("GET", "subjects", subject, "versions", str(number), query=_FULL_NAMES, accept=404)
+            for number in numbers[-200:]
+        ]
     )
     known = [version for version in versions if version]
     level, source = await _level(registry, subject)
@@ -89,8 +92,9 @@ def _version_json(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _version(call: Call) -> dict[str, Any]:
-    schema = await registry_of(call).ask("GET", "subjects", call.part("subject"), "versions", call.part("version"))
-    return {"subject": call.part("subject"), **_version_json(schema)}
+    subject, version = call.part("subject"), call.part("version")
+    schema = await registry_of(call).ask("GET", "subjects", subject, "versions", version, query=_FULL_NAMES)
+    return {"subject": subject, **_version_json(schema)}
 
 
 async def _difference(call: Call) -> dict[str, Any]:
@@ -103,6 +107,8 @@ async def _difference(call: Call) -> dict[str, Any]:
 
 
 LINES_MAX = 2_000
+# References name the context of their subjects.
+_FULL_NAMES = {"referenceFormat": "qualified"}
 
 
 def pretty(text: str) -> str:
