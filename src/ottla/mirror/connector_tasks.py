@@ -7,6 +7,7 @@ task runs until it is stopped. Connect decides where a task runs, so there is no
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
@@ -26,6 +27,8 @@ from ottla.model.errors import ErrorCode, KafkaError
 from ottla.model.ids import TopicPartition
 
 __all__ = ["copy_records", "flow_of_connector", "write_checkpoints", "write_heartbeats"]
+
+logger = logging.getLogger("ottla.mirror.connector_tasks")
 
 ShouldStop = Callable[[], bool]
 
@@ -110,13 +113,23 @@ async def write_checkpoints(flow: FlowSettings, should_stop: ShouldStop) -> None
         if flow.sync_groups_s > 0:
             await groups.commit(checkpoints)
 
+    async def trim() -> None:
+        try:
+            await groups.trim_map()
+        except KafkaError as error:
+            if error.code is not ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                raise
+            # Checkpoints do not depend on it. MirrorMaker 2 lets this connector write to the checkpoints topic only.
+            topic = map_topic(flow.source)
+            logger.warning("%s: topic %s grows, because this login may not write to it: %s", flow.name, topic, error)
+
     try:
         await _create(target, [flow.policy.checkpoints_topic(flow.source), map_topic(flow.source)], flow)
         await groups.refresh()
         parts: list[tuple[float, Callable[[], Awaitable[object]]]] = [
             (flow.refresh_groups_s, groups.refresh),
             (flow.checkpoints_s, checkpoint),
-            (TRIM_SECONDS, groups.trim_map),
+            (TRIM_SECONDS, trim),
         ]
         await _repeat(parts, should_stop)
     finally:
