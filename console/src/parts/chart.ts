@@ -63,10 +63,10 @@ export class Chart extends Part {
     return [this.times, ...this.series.map((series) => series.values)] as uPlot.AlignedData;
   }
 
-  /** A chart that has just begun is not stretched over a second. uPlot gives 0 as the bounds of no times. */
-  private span(low: number, high: number): [number, number] {
-    const end = this.times.length ? high : now();
-    return [Math.min(this.times.length ? low : end, end - SPAN_SECONDS_MIN), end];
+  /** A chart that has just begun is not stretched over a second. uPlot's own span of a single moment is a day. */
+  private span(): [number, number] {
+    const end = this.times[this.times.length - 1] ?? now();
+    return [Math.min(this.times[0] ?? end, end - SPAN_SECONDS_MIN), end];
   }
 
   private redraw(): void {
@@ -84,7 +84,7 @@ export class Chart extends Part {
         legend: { show: false },
         cursor: { y: false, drag: { x: false, y: false }, points: { size: 6 } },
         scales: {
-          x: { range: (_plot, low, high) => this.span(low, high) },
+          x: { range: () => this.span() },
           y: { range: (_plot, _low, high) => [0, Math.max(high ?? 0, 1) * 1.1] },
         },
         axes: [

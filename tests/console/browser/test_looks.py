@@ -141,3 +141,36 @@ def test_a_topic_is_created_with_the_keyboard_alone(open_page: OpenPage) -> None
             break
     page.keyboard.press("ArrowRight")
     page.wait_for_function("() => location.search.includes('tab=messages')")
+
+
+def test_a_chart_with_a_single_moment_does_not_span_a_day(open_page: OpenPage) -> None:
+    page = open_page("/")
+    page.wait_for_selector("o-chart .u-wrap")
+    for times in ([], [1_700_000_000]):
+        seconds = page.evaluate(
+            """async times => {
+                const chart = document.createElement("o-chart");
+                chart.series = [{ label: "lag", colour: "--series-1", values: times.map(() => 1) }];
+                chart.times = times;
+                document.querySelector("main").append(chart);
+                await chart.updateComplete;
+                await new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(drawn)));
+                const { min, max } = chart.plot.scales.x;
+                chart.remove();
+                return max - min;
+            }""",
+            times,
+        )
+        assert 0 < seconds < 60
+
+
+def test_a_long_name_stays_within_its_card(open_page: OpenPage) -> None:
+    page = open_page("/", width=390)
+    page.wait_for_selector(".card-head h2")
+    assert page.evaluate(
+        """() => {
+            const title = document.querySelector(".card-head h2");
+            title.textContent = "y".repeat(250);
+            return title.closest(".card").scrollWidth <= title.closest(".card").clientWidth;
+        }"""
+    )
