@@ -42,10 +42,10 @@ def expect_records_after_crash(node: Node, log: PartitionLog) -> None:
     node.append(log, b"acknowledged")
     node.append(log, b"too")
     node.kill()
-    found = node.start().get(PARTITION)
-    assert found is not None
-    assert (found.log_start_offset, found.log_end_offset, found.doubtful_from) == (0, 2, None)
-    assert values_of(found) == [b"acknowledged", b"too"]
+    reopened = node.start().get(PARTITION)
+    assert reopened is not None
+    assert (reopened.log_start_offset, reopened.log_end_offset, reopened.doubtful_from) == (0, 2, None)
+    assert values_of(reopened) == [b"acknowledged", b"too"]
 
 
 @pytest.mark.parametrize("is_full", [False, True])
