@@ -55,16 +55,16 @@ class TopicTables(NamedTuple):
 
 def find_tables(settings: LakeSettings) -> TopicTables:
     """Raises ClientError and KafkaError if the topics are not known."""
-    found = TopicTables({}, {})
+    topic_tables = TopicTables({}, {})
     for topic, own in sorted(_topic_configurations(settings).items()):
         if isinstance(own, KafkaError):
-            found.problems[topic] = KafkaError(own.code, f"The configuration of topic {topic}: {own.message}")
+            topic_tables.problems[topic] = KafkaError(own.code, f"The configuration of topic {topic}: {own.message}")
         elif settings.selects(topic, own):
             try:
-                found.tables[topic] = settings.table(topic, own)
+                topic_tables.tables[topic] = settings.table(topic, own)
             except LakeError as error:
-                found.problems[topic] = error
-    return found
+                topic_tables.problems[topic] = error
+    return topic_tables
 
 
 def _topic_configurations(settings: LakeSettings) -> dict[str, Mapping[str, str] | KafkaError]:
