@@ -167,6 +167,16 @@ def test_what_is_no_json_schema_is_refused() -> None:
             parse(SchemaSource(JSON, text)).check_new()
 
 
+@pytest.mark.parametrize("draft", [None, "https://example.com/own", "http://json-schema.org/draft-07/schema#"])
+def test_a_json_schema_without_a_known_draft_follows_draft_7(draft: str | None) -> None:
+    """In later drafts `items` is not a list."""
+    tuples = {"type": "array", "items": [INTEGER, NUMBER]} | ({} if draft is None else {"$schema": draft})
+    parse(SchemaSource(JSON, json.dumps(tuples))).check_new()
+    later = parse(SchemaSource(JSON, json.dumps({**tuples, "$schema": "https://json-schema.org/draft/2020-12/schema"})))
+    with pytest.raises(InvalidSchema):
+        later.check_new()
+
+
 def proto(body: str, head: str = "package p;") -> SchemaSource:
     return SchemaSource(PROTOBUF, f'syntax = "proto3"; {head} {body}')
 
@@ -231,6 +241,16 @@ def test_protobuf_text_and_its_compiled_form_are_one_schema() -> None:
     compiled = parse(SchemaSource(PROTOBUF, schema.formatted("serialized")))
     assert compiled.normalized == schema.normalized == again.normalized
     assert parse(SchemaSource(PROTOBUF, compiled.canonical)).formatted("serialized") == schema.formatted("serialized")
+
+
+def test_a_reference_may_import_types_of_google() -> None:
+    """All registries know the files of `google/type/` without their being registered."""
+    place = (
+        'syntax = "proto3"; package a; import "google/type/latlng.proto"; message Place { google.type.LatLng at = 1; }'
+    )
+    text = 'syntax = "proto3"; import "place.proto"; message M { a.Place place = 1; }'
+    parse(SchemaSource(PROTOBUF, place)).check_new()
+    parse(SchemaSource(PROTOBUF, text, (("place.proto", place),))).check_new()
 
 
 @pytest.mark.parametrize(

@@ -207,3 +207,17 @@ def test_names_that_no_subject_may_have(name: str) -> None:
         assert (status, answer["error_code"]) == (422, 42208)
 
     scenario(steps)
+
+
+def test_the_compatibility_with_a_version_that_does_not_exist() -> None:
+    async def steps(ask: Ask) -> None:
+        path = "/compatibility/subjects/s/versions/"
+        status, answer = await ask(path + "3", INNER)
+        assert (status, answer["error_code"]) == (404, 40402)
+        assert (await done(ask, path + "latest", INNER))["is_compatible"]
+        await done(ask, "/subjects/s/versions", INNER)
+        status, answer = await ask(path + "3", INNER)
+        assert (status, answer["error_code"]) == (404, 40402)
+        assert (await done(ask, path + "1", INNER))["is_compatible"]
+
+    scenario(steps)

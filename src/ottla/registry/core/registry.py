@@ -166,7 +166,11 @@ class Registry:
             if not versions and _version_number(version) is None:
                 versions = []
             else:
-                versions = [self.version(subject, version)]
+                # Also if there is no such subject, the answer is that there is no such version.
+                number = _version_number(version)
+                versions = [known for known in versions if number in (None, known.version)][-1:]
+                if not versions:
+                    raise RegistryError.version_not_found(number)
         return check_compatibility(self.state, self.schemas, subject, request, versions, normalize=normalize)
 
     def list_versions(

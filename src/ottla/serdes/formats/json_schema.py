@@ -14,6 +14,10 @@ __all__ = ["JsonSchema", "anchored", "parse_json_schema", "with_identity"]
 
 _REFERENCES_MAX = 1_000
 _DEPTH_MAX = 500
+_DRAFTS = frozenset(f"json-schema.org/{draft}/schema" for draft in ("draft-04", "draft-06", "draft-07")) | {
+    "json-schema.org/draft/2019-09/schema",
+    "json-schema.org/draft/2020-12/schema",
+}
 
 
 class JsonSchema(ParsedSchema):
@@ -53,7 +57,7 @@ class JsonSchema(ParsedSchema):
         import jsonschema_rs
 
         try:
-            jsonschema_rs.meta.validate(self.root)
+            jsonschema_rs.meta.validate(_with_draft(self.root))
         except jsonschema_rs.ValidationError as error:
             path = "/".join(map(str, error.instance_path))
             raise InvalidSchema(
@@ -104,6 +108,13 @@ class JsonSchema(ParsedSchema):
                 return document
         root_id = self.root.get("$id", self.root.get("id")) if isinstance(self.root, dict) else None
         return self.root if address == root_id else with_identity(self.root, address)
+
+
+def _with_draft(root: Any) -> Any:
+    """A schema that names no known draft follows draft 7, as in Confluent's registry."""
+    if not isinstance(root, dict) or str(root.get("$schema")).partition("://")[2].rstrip("#") in _DRAFTS:
+        return root
+    return {**root, "$schema": "http://json-schema.org/draft-07/schema#"}
 
 
 def parse_json_schema(source: SchemaSource) -> JsonSchema:

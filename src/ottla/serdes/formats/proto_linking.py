@@ -90,7 +90,7 @@ def all_imports(
 
 def check_links(file: pb.FileDescriptorProto, others: Mapping[str, pb.FileDescriptorProto]) -> None:
     """Lets the Protobuf library check numbers, names and types. Raises InvalidSchema."""
-    if any(name.startswith(_UNCHECKED) for name in file.dependency):
+    if any(name.startswith(_UNCHECKED) for proto in (file, *all_imports(file, others)) for name in proto.dependency):
         return
     pool = descriptor_pool.DescriptorPool()
     added: set[str] = set()
