@@ -345,6 +345,31 @@ def test_the_controller_counts_requests_to_any_broker(three_nodes: Cluster) -> N
             client.close()
 
 
+@pytest.mark.parametrize(
+    ("quotas", "expected"),
+    [
+        (
+            ["producer_byte_rate", "consumer_byte_rate", "request_percentage"],
+            ["consumer_byte_rate", "request_percentage", "producer_byte_rate"],
+        ),
+        (
+            ["producer_byte_rate", "controller_mutation_rate", "consumer_byte_rate"],
+            ["consumer_byte_rate", "controller_mutation_rate", "producer_byte_rate"],
+        ),
+        (
+            ["request_percentage", "controller_mutation_rate", "consumer_byte_rate", "producer_byte_rate"],
+            ["producer_byte_rate", "consumer_byte_rate", "controller_mutation_rate", "request_percentage"],
+        ),
+    ],
+)
+def test_the_quotas_of_an_entity_have_the_order_of_apache_kafka(
+    admin: RawClient, quotas: list[str], expected: list[str]
+) -> None:
+    client_id = new_name("ordered")
+    alter(admin, {"client-id": client_id}, dict.fromkeys(quotas, 1_000))
+    assert list(described(admin)[(("client-id", client_id),)]) == expected
+
+
 def test_quotas_outlive_the_node() -> None:
     with cluster() as started:
         (node,) = started.nodes

@@ -8,7 +8,7 @@ with other types. The answer comes from this node's image.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.broker.apis.api import Api
@@ -35,6 +35,12 @@ __all__ = ["API"]
 
 _EXACT, _DEFAULT, _ANY = 0, 1, 2
 
+# Apache Kafka keeps the quotas of an entity in a hash table and answers in its order, which changes when the fourth
+# quota makes the table grow. Clients have tests that compare whole answers, so the order here is the same.
+_KEYS_OF_SMALL_TABLE = ("consumer_byte_rate", "controller_mutation_rate", "request_percentage", "producer_byte_rate")
+_KEYS_OF_LARGE_TABLE = ("producer_byte_rate", "consumer_byte_rate", "controller_mutation_rate", "request_percentage")
+_KEYS_OF_SMALL_TABLE_MAX = 3
+
 
 def handle(
     request: DescribeClientQuotasRequest, context: RequestContext, broker: Broker
@@ -57,10 +63,16 @@ def _describe(
             entries.append(
                 EntryData(
                     entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
-                    values=[ValueData(key=key, value=value) for key, value in values.items()],
+                    values=[ValueData(key=key, value=values[key]) for key in _ordered_keys(values)],
                 )
             )
     return DescribeClientQuotasResponse(entries=entries)
+
+
+def _ordered_keys(values: Mapping[str, float]) -> list[str]:
+    """Returns the keys in Apache Kafka's order; quotas without a place in it follow (an address has only one)."""
+    order = _KEYS_OF_LARGE_TABLE if len(values) > _KEYS_OF_SMALL_TABLE_MAX else _KEYS_OF_SMALL_TABLE
+    return [key for key in order if key in values] + [key for key in values if key not in order]
 
 
 def error_response(
