@@ -15,7 +15,7 @@ from typing import Any
 
 from ottla.balance.execute import Executor, ProducersSuffer, find_topic_ids, told_skips
 from ottla.balance.guard import LatencyGuard
-from ottla.balance.journal import Journal
+from ottla.balance.journal import Journal, JournalInUse
 from ottla.balance.steps import Step
 from ottla.cli.failures import sentence_of
 from ottla.client.admin import AdminClient
@@ -165,22 +165,24 @@ class BalanceRun:
             self._progress |= {"step": number + 1, "partitions_done": done}
 
         try:
-            async with AdminClient(client) as admin:
-                executor = Executor(
-                    admin,
-                    throttle=journal.throttle,
-                    guard=self._watch,
-                    on_step=on_step,
-                    topic_ids=journal.topic_ids,
-                )
-                if factor is None:
-                    await executor.run(journal.steps)
-                else:
-                    async with LatencyGuard(client, factor=factor, without=journal.drained) as self._watch.latency:
+            with journal.locked():
+                async with AdminClient(client) as admin:
+                    executor = Executor(
+                        admin,
+                        throttle=journal.throttle,
+                        guard=self._watch,
+                        on_step=on_step,
+                        topic_ids=journal.topic_ids,
+                    )
+                    if factor is None:
                         await executor.run(journal.steps)
-            journal.remove()
-        except (ProducersSuffer, KafkaError, ClientError, OSError) as error:
-            self._progress["message"] = str(error) if isinstance(error, ProducersSuffer) else sentence_of(error)
+                    else:
+                        async with LatencyGuard(client, factor=factor, without=journal.drained) as self._watch.latency:
+                            await executor.run(journal.steps)
+                journal.remove()
+        except (ProducersSuffer, JournalInUse, KafkaError, ClientError, OSError) as error:
+            is_sentence = isinstance(error, ProducersSuffer | JournalInUse)
+            self._progress["message"] = str(error) if is_sentence else sentence_of(error)
             logger.warning("The balancing plan in %s was interrupted: %s", self._path, error)
         else:
             done = before[-1] - len(executor.skipped)
