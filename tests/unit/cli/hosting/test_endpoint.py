@@ -102,8 +102,9 @@ def test_a_key_store_that_is_missing_is_named(tmp_path: Path) -> None:
 
 
 def test_a_node_that_does_not_answer_costs_only_its_own_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoint_module, "PAGE_SECONDS_MAX", 0.5)
-    monkeypatch.setattr(endpoint_module, "NODE_PAGE_SECONDS_MAX", 0.05, raising=False)
+    monkeypatch.setattr(endpoint_module, "PAGE_SECONDS_MAX", 60.0)
+    # A busy machine may need that long for the node that answers.
+    monkeypatch.setattr(endpoint_module, "NODE_PAGE_SECONDS_MAX", 1.0)
     over = asyncio.Event()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
