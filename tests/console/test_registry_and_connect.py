@@ -258,6 +258,10 @@ def test_a_connector_is_made_and_deleted(browser: Browser) -> None:
 def test_a_registry_that_is_gone(cluster: ottla.testing.Cluster) -> None:
     with console_process(cluster.bootstrap, "--registry", "http://127.0.0.1:1") as running:
         browser = running.browser()
-        assert browser.failure("GET", "/api/schemas") == (502, "UPSTREAM")
+        status, answer = browser.ask("GET", "/api/schemas")
+        assert (status, answer["error"]["code"]) == (502, "UPSTREAM")
+        assert answer["error"]["message"] == (
+            "The Schema Registry at http://127.0.0.1:1 does not answer: Connection refused."
+        )
         browser.change("POST", "/api/topics", {"name": "alone", "partitions": 1})
         assert browser.get("/api/topics/alone")["link_schema"] is None

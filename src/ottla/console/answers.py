@@ -107,7 +107,9 @@ def _api_error(error: BaseException) -> ApiError:
     if isinstance(error, TimedOut | TimeoutError):
         return ApiError(504, "REQUEST_TIMED_OUT", "The cluster did not answer in time.", "Look at its health.")
     if isinstance(error, ClusterUnreachable | ClientError):
-        return ApiError(502, "CLUSTER_UNREACHABLE", sentence_of(error), "Is the cluster running?")
+        # The sentence about an unreachable cluster has the addresses, and the question already.
+        hint = None if isinstance(error, ClusterUnreachable) else "Is the cluster running?"
+        return ApiError(502, "CLUSTER_UNREACHABLE", sentence_of(error), hint)
     if isinstance(error, web.HTTPException):
         code = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED", 413: "TOO_LARGE"}.get(error.status, "HTTP_ERROR")
         return ApiError(error.status, code, f"{error.reason}.")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from aiohttp import BasicAuth, ClientSession, ClientTimeout
+from aiohttp import BasicAuth, ClientConnectorError, ClientSession, ClientTimeout
 from aiohttp import ClientError as HttpClientError
 from yarl import URL
 
@@ -57,7 +58,7 @@ class Upstream:
                 status = answer.status
         except (HttpClientError, TimeoutError, OSError, ValueError) as error:
             raise ApiError(
-                502, "UPSTREAM", f"The {self.name} at {self._base} does not answer: {error}.", "Is it running?"
+                502, "UPSTREAM", f"The {self.name} at {self._base} does not answer: {_reason(error)}.", "Is it running?"
             ) from None
         if status == accept:
             return None
@@ -80,6 +81,16 @@ class Upstream:
             str(message or f"The {self.name} answered with HTTP {status}."),
             None if code is None else f"Code {code} of the {self.name}.",
         )
+
+
+def _reason(error: Exception) -> str:
+    """What the system says of a connection, without the address, which the message has already."""
+    if isinstance(error, TimeoutError):
+        return "no response in time"
+    cause = error.os_error if isinstance(error, ClientConnectorError) else error
+    number = cause.errno if isinstance(cause, OSError) else None
+    # Numbers of failed name lookups are negative.
+    return os.strerror(number) if number is not None and number > 0 else str(cause).removesuffix(".")
 
 
 def _parsed(content: bytes) -> Any:
