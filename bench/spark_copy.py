@@ -76,9 +76,9 @@ class Pulse:
                 latencies.append((time.time() - sent) * 1000)
         return latencies
 
-    def settle(self) -> None:
-        """Skips records that waited for the start of the query, until one arrives that was sent after it."""
-        begin, end = time.time() + SETTLE_S, time.monotonic() + 10 * SETTLE_S
+    def settle(self, seconds: float = SETTLE_S) -> None:
+        """Skips records that waited for the start of the query, until one arrives that was sent these seconds later."""
+        begin, end = time.time() + seconds, time.monotonic() + seconds + 9 * SETTLE_S
         while (self._next() or 0.0) < begin and time.monotonic() < end:
             pass
 
