@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from ottla.serdes.network import check_network
+from ottla.serdes.subjects import in_context_of
 
 __all__ = [
     "RegisteredSchema",
@@ -34,6 +35,11 @@ _LATEST_SECONDS = 60.0
 _REDIRECTION = 300
 # Statuses after which the request goes to the next registry of the list.
 _RETRIED = (502, 503, 504)
+
+
+# Asks for the full names of referenced subjects. Without it, and in the answers of registries that do not know it, a
+# name without a context is in the context of the schema that refers to it.
+_FULL_NAMES = ("referenceFormat", "qualified")
 
 
 class RegistryClientError(Exception):
@@ -81,6 +87,11 @@ class SchemaText:
         if self.rule_set is not None:
             body["ruleSet"] = self.rule_set
         return body
+
+    def of_subject(self, subject: str) -> SchemaText:
+        """The same schema with the full names of the subjects that it refers to as a schema of the given subject."""
+        references = tuple((name, in_context_of(subject, other), number) for name, other, number in self.references)
+        return replace(self, references=references)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +145,10 @@ class RegistryClient:
         return self._identified(subject, schema, normalize=normalize, path="")
 
     def schema_by_id(self, schema_id: int, subject: str = "", *, form: str = "") -> SchemaText:
-        return self._schema(f"/schemas/ids/{schema_id}", subject, form)
+        return self._schema(f"/schemas/ids/{schema_id}", [("subject", subject)], form, subject)
 
     def schema_by_guid(self, guid: str, *, form: str = "") -> SchemaText:
-        return self._schema(f"/schemas/guids/{guid}", "", form)
+        return self._schema(f"/schemas/guids/{guid}", [], form, "")
 
     def versions_of_id(self, schema_id: int, subject: str) -> list[int]:
         """The version numbers of a schema within a subject, including deleted versions."""
@@ -150,7 +161,7 @@ class RegistryClient:
 
     def version(self, subject: str, version: int, *, form: str = "") -> SchemaText:
         """A version, which may be deleted: schemas refer to deleted versions, too."""
-        return self._schema(f"/subjects/{quoted(subject)}/versions/{version}?deleted=true", "", form)
+        return self._schema(f"/subjects/{quoted(subject)}/versions/{version}", [("deleted", "true")], form, subject)
 
     def latest(
         self,
@@ -165,15 +176,14 @@ class RegistryClient:
         cached = self._latest.get(key)
         now = time.monotonic()
         if cached is None or (seconds >= 0 and now - cached[0] > seconds):
-            query = [("format", form)] if form else []
+            query = [("format", form), _FULL_NAMES] if form else [_FULL_NAMES]
             path = f"/subjects/{quoted(subject)}"
             if metadata is None:
                 path += "/versions/latest"
             else:
                 path += "/metadata"
                 query += [pair for name, value in metadata.items() for pair in (("key", name), ("value", value))]
-            answer = self.call("GET", f"{path}?{urlencode(query)}" if query else path)
-            cached = self._latest[key] = (now, _registered(answer))
+            cached = self._latest[key] = (now, _registered(self.call("GET", f"{path}?{urlencode(query)}")))
         return cached[1]
 
     # Any request.
@@ -250,19 +260,21 @@ class RegistryClient:
             contract = registered.schema
             # An answer without them must not switch off the rules of the schema itself.
             ruled = replace(
-                schema, metadata=contract.metadata or schema.metadata, rule_set=contract.rule_set or schema.rule_set
+                # A lookup without a context may have found a subject in a context.
+                schema.of_subject(str(answer.get("subject") or subject)),
+                metadata=contract.metadata or schema.metadata,
+                rule_set=contract.rule_set or schema.rule_set,
             )
             identified = RegisteredSchema(subject, registered.version, registered.id, registered.guid, ruled)
             self._ids[key] = identified
         return identified
 
-    def _schema(self, path: str, subject: str, form: str) -> SchemaText:
+    def _schema(self, path: str, parameters: Sequence[tuple[str, str]], form: str, subject: str) -> SchemaText:
         key = (path, subject, form)
         schema = self._schemas.get(key)
         if schema is None:
-            query = urlencode([(name, value) for name, value in (("subject", subject), ("format", form)) if value])
-            separator = "&" if "?" in path else "?"
-            schema = self._schemas[key] = _text(self.call("GET", f"{path}{separator}{query}" if query else path))
+            query = [(name, value) for name, value in (*parameters, ("format", form), _FULL_NAMES) if value]
+            schema = self._schemas[key] = _text(self.call("GET", f"{path}?{urlencode(query)}"), subject)
         return schema
 
 
@@ -317,7 +329,8 @@ def _redacted(url: str) -> str:
     return (f"{scheme}{slashes}{after}" if slashes else after) if separator else url
 
 
-def _text(answer: Mapping[str, Any]) -> SchemaText:
+def _text(answer: Mapping[str, Any], subject: str = "") -> SchemaText:
+    """The schema of an answer, which may name its subject, else of the subject that was asked for."""
     references = tuple(
         (str(reference["name"]), str(reference["subject"]), int(reference["version"]))
         for reference in _references(answer)
@@ -328,7 +341,7 @@ def _text(answer: Mapping[str, Any]) -> SchemaText:
         references=references,
         metadata=answer.get("metadata"),
         rule_set=answer.get("ruleSet"),
-    )
+    ).of_subject(str(answer.get("subject") or subject))
 
 
 def _references(answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:

@@ -25,7 +25,7 @@ def check_latest(client: RegistryClient, own: SchemaText, latest: RegisteredSche
             f"{latest_name} is a schema of type {latest.schema.schema_type}, not {own.schema_type}{advice}"
         )
     try:
-        problems = parsed(latest.schema).problems_reading(parsed(own))
+        problems = parsed(latest.schema).problems_reading(parsed(own.of_subject(latest.subject)))
     except InvalidSchema as error:
         raise ValueError(f"its schema cannot be compared with {latest_name}: {error}{advice}") from error
     if problems:

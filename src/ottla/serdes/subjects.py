@@ -10,6 +10,8 @@ __all__ = [
     "AssociatedNames",
     "SubjectStrategy",
     "associated_name",
+    "context_prefix",
+    "in_context_of",
     "record_name",
     "subject_strategy",
     "topic_name",
@@ -18,6 +20,18 @@ __all__ = [
 
 # Takes the topic, `is_key`, and the full name of the record, which some schemas lack. Returns the subject.
 SubjectStrategy = Callable[[str, bool, str | None], str]
+
+
+def context_prefix(subject: str) -> str:
+    """`:.lab:` of `:.lab:orders-value`; empty for a subject in the default context."""
+    context, separator, _ = subject[1:].partition(":")
+    return f":{context}:" if subject.startswith(":.") and separator and context != "." else ""
+
+
+def in_context_of(referrer: str, subject: str) -> str:
+    """The full name of a subject that a schema of the referrer refers to: without a context it is in the same one."""
+    prefix = context_prefix(referrer)
+    return prefix + subject.removeprefix(":.:") if prefix and not context_prefix(subject) else subject
 
 
 def topic_name(topic: str, is_key: bool, record: str | None) -> str:
