@@ -24,7 +24,16 @@ from ottla.serdes.rules.contracts import FieldWalk, RuleCall, RuleMode, RulePhas
 from ottla.serdes.rules.engine import RuleEngine
 from ottla.serdes.rules.migrations import migrations
 from ottla.serdes.strict import check_latest
-from ottla.serdes.subjects import AssociatedNames, SubjectStrategy, associated_name, subject_strategy, topic_name
+from ottla.serdes.subjects import (
+    AssociatedNames,
+    SubjectStrategy,
+    associated_name,
+    context_prefix,
+    record_name,
+    subject_strategy,
+    topic_name,
+    topic_record_name,
+)
 from ottla.serdes.wire_format import SchemaTag, header_name, read_tag, tagged_header, tagged_value
 
 __all__ = ["SchemaDeserializer", "SchemaSerializer", "referenced_texts"]
@@ -264,6 +273,11 @@ class SchemaDeserializer(_RegistryUser, Deserializer[T]):
     # The form in which the language takes its schemas from the registry.
     schema_form = ""
 
+    def __init__(self, client: RegistryClient | None = None, config: Mapping[str, Any] | None = None) -> None:
+        # By topic, for subject name strategies that may give contexts.
+        self._contexts: dict[str, str] = {}
+        super().__init__(client, config)
+
     def deserialize(
         self, topic: str, data: bytes | memoryview | None, headers: Sequence[Header] | None = None
     ) -> T | None:
@@ -322,8 +336,24 @@ class SchemaDeserializer(_RegistryUser, Deserializer[T]):
         if tag.guid is not None:
             return self.client.schema_by_guid(tag.guid, form=self.schema_form)
         assert tag.id is not None
-        subject = self._settings.strategy(topic, self.is_key, None) if self._settings.strategy is topic_name else ""
-        return self.client.schema_by_id(tag.id, subject, form=self.schema_form)
+        return self.client.schema_by_id(tag.id, self._id_owner(topic), form=self.schema_form)
+
+    def _id_owner(self, topic: str) -> str:
+        """The subject, or the context, that a schema id belongs to: every context has ids of its own."""
+        strategy = self._settings.strategy
+        if strategy is topic_name:
+            return strategy(topic, self.is_key, None)
+        if strategy in (record_name, topic_record_name):
+            return ""
+        if topic not in self._contexts:
+            try:
+                self._contexts[topic] = context_prefix(strategy(topic, self.is_key, None))
+            except RegistryClientError:
+                raise
+            except Exception:  # noqa: BLE001
+                # A function may need the name of the record, which is in the schema. It has no context then.
+                self._contexts[topic] = ""
+        return self._contexts[topic]
 
     def _latest(self, topic: str, writer: SchemaText, tag: SchemaTag) -> RegisteredSchema | None:
         """The schema for readers, if `use.latest.version` or `use.latest.with.metadata` is set."""
