@@ -11,6 +11,7 @@ from ottla.serdes.provided_protos import provided_file
 from ottla.serdes.registry_client import RegistryClient, SchemaText
 from ottla.serdes.rules.contracts import FieldWalk, RuleCall, RuleMode
 from ottla.serdes.schema_serde import SchemaDeserializer, SchemaSerializer, referenced_texts
+from ottla.serdes.subjects import context_prefix
 from ottla.serdes.wire_format import SchemaTag
 
 __all__ = ["ProtobufDeserializer", "ProtobufSerializer"]
@@ -26,15 +27,19 @@ class ProtobufSerializer(SchemaSerializer[Any]):
     schema_form = "serialized"
 
     def __init__(self, *, client: RegistryClient | None = None, config: Mapping[str, Any] | None = None) -> None:
-        self._schemas: dict[Any, SchemaText] = {}
+        # By message and topic: the subject, and so the context of its references, depends on both.
+        self._schemas: dict[tuple[Any, str], SchemaText] = {}
         self._ruled: dict[tuple[SchemaText, str], Any] = {}
         super().__init__(client, config)
 
     def _schema_of(self, value: Any, topic: str) -> SchemaText:
-        file = value.DESCRIPTOR.file
-        schema = self._schemas.get(file)
+        cache_key = (value.DESCRIPTOR, topic)
+        schema = self._schemas.get(cache_key)
         if schema is None:
-            schema = self._schemas[file] = SchemaText(_compiled(file), "PROTOBUF", self._references(file))
+            file, name = value.DESCRIPTOR.file, str(value.DESCRIPTOR.full_name)
+            context = context_prefix(self._settings.strategy(topic, self.is_key, name))
+            schema = SchemaText(_compiled(file), "PROTOBUF", self._references(file, context))
+            self._schemas[cache_key] = schema
         return schema
 
     def _record_name(self, value: Any, schema: SchemaText) -> str | None:
@@ -56,17 +61,19 @@ class ProtobufSerializer(SchemaSerializer[Any]):
             missing = value.FindInitializationErrors()
             raise self._error(topic, f"{error}.", field=missing[0] if missing else None) from error
 
-    def _references(self, file: Any) -> tuple[tuple[str, str, int], ...]:
+    def _references(self, file: Any, context: str) -> tuple[tuple[str, str, int], ...]:
+        """The imported files, which are registered under their names in the context of the message's subject."""
         references = []
         for dependency in file.dependencies:
             if dependency.name.startswith(_PROVIDED):
                 continue
-            schema = SchemaText(_compiled(dependency), "PROTOBUF", self._references(dependency))
+            subject = context + dependency.name
+            schema = SchemaText(_compiled(dependency), "PROTOBUF", self._references(dependency, context))
             version = 0
             if self._settings.auto_register:
-                version = self.client.register(dependency.name, schema, normalize=self._settings.normalize).version
-            version = version or self.client.lookup(dependency.name, schema).version
-            references.append((dependency.name, dependency.name, version))
+                version = self.client.register(subject, schema, normalize=self._settings.normalize).version
+            version = version or self.client.lookup(subject, schema).version
+            references.append((dependency.name, subject, version))
         return tuple(references)
 
 
