@@ -166,3 +166,12 @@ def test_files_that_a_protobuf_message_imports(
     # The same message without a context.
     assert ProtobufSerializer(client=client).serialize(topic, value) is not None
     assert city.name in client.call("GET", "/subjects")
+
+
+def test_versions_of_an_id_by_a_name_without_a_context(client: RegistryClient, url: str, topic: str) -> None:
+    """Migrations begin at the version of the id."""
+    schema_id = client.register(CONTEXT + topic, trip()).id
+    inside = RegistryClient(f"{url}/contexts/{CONTEXT.strip(':')}")
+    assert client.versions_of_id(schema_id, CONTEXT + topic) == [1]
+    assert inside.versions_of_id(schema_id, topic) == [1]
+    inside.close()

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from ottla.serdes.network import check_network
-from ottla.serdes.subjects import in_context_of
+from ottla.serdes.subjects import context_prefix, in_context_of
 
 __all__ = [
     "RegisteredSchema",
@@ -155,7 +155,7 @@ class RegistryClient:
         versions = self._versions.get((schema_id, subject))
         if versions is None:
             path = f"/schemas/ids/{schema_id}/versions?deleted=true&{urlencode([('subject', subject)])}"
-            versions = [int(pair["version"]) for pair in self.call("GET", path) if pair["subject"] == subject]
+            versions = [int(pair["version"]) for pair in self.call("GET", path) if _is_named(pair["subject"], subject)]
             self._versions[schema_id, subject] = versions
         return versions
 
@@ -305,6 +305,11 @@ def registry_client(config: Mapping[str, Any]) -> RegistryClient:
         token=config.get("bearer.auth.token"),
         tls=tls,
     )
+
+
+def _is_named(full_name: str, subject: str) -> bool:
+    """True if an answer means the subject: answers have the context, also if it is in the address of the registry."""
+    return subject in (full_name, full_name.removeprefix(context_prefix(full_name)))
 
 
 def _failure(url: str, status: int, answer: bytes) -> RegistryClientError:
