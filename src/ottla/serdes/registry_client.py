@@ -8,10 +8,11 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import math
 import ssl
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote, unquote, urlencode, urlsplit
@@ -33,10 +34,15 @@ _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 _TIMEOUT_SECONDS = 30.0
 _LATEST_SECONDS = 60.0
 _REDIRECTION = 300
+_TOO_MANY = 429
 # Statuses after which the request goes to the next registry of the list.
-_RETRIED = (502, 503, 504)
-
-
+_RETRIED = (_TOO_MANY, 502, 503, 504)
+# If all registries have failed and one has asked to wait (429), the client waits and tries all of them again: together
+# at most as long as for an answer. A registry that asks for a longer pause has failed.
+_PAUSES_MAX = 3
+_PAUSE_SECONDS_MAX = 10.0
+# The pause if Retry-After is missing or a date.
+_PAUSE_SECONDS = 1.0
 # Asks for the full names of referenced subjects. Without it, and in the answers of registries that do not know it, a
 # name without a context is in the context of the schema that refers to it.
 _FULL_NAMES = ("referenceFormat", "qualified")
@@ -49,6 +55,8 @@ class RegistryClientError(Exception):
         super().__init__(message)
         self.status = status
         self.code = code
+        # After this pause the registry may answer; infinite if it has not asked to wait.
+        self.pause_seconds = math.inf
 
 
 def is_registry_failure(error: BaseException) -> bool:
@@ -112,6 +120,7 @@ class RegistryClient:
         password: str = "",
         token: str | None = None,
         tls: ssl.SSLContext | None = None,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._urls = [url.strip().rstrip("/") for url in (urls.split(",") if isinstance(urls, str) else urls)]
         if not any(self._urls):
@@ -129,6 +138,7 @@ class RegistryClient:
         elif token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
         self._tls = tls
+        self._sleep = sleep
         self._local = threading.local()
         # Registrations and lookups have separate entries: an older registry answers a registration without a version.
         self._ids: dict[tuple[str, SchemaText, bool, str], RegisteredSchema] = {}
@@ -189,24 +199,39 @@ class RegistryClient:
     # Any request.
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """The answer as JSON. Tries the next registry of the list if one cannot answer. Raises RegistryClientError."""
+        """The answer as JSON. Tries the next registry of the list if one cannot answer, and waits for registries that
+        ask for a short pause. Raises RegistryClientError.
+        """
         check_network()
         data = None if body is None else json.dumps(body).encode()
-        failure: RegistryClientError | None = None
+        for _ in range(_PAUSES_MAX):
+            try:
+                return self._call_any(method, path, data)
+            except RegistryClientError as error:
+                if error.pause_seconds > _PAUSE_SECONDS_MAX:
+                    raise
+                self._sleep(error.pause_seconds)
+        return self._call_any(method, path, data)
+
+    def _call_any(self, method: str, path: str, data: bytes | None) -> Any:
+        """The answer of the first registry that gives one. Else raises the error with the shortest pause."""
+        failures: list[RegistryClientError] = []
         for url in self._urls:
             try:
-                status, answer = self._exchange(url, method, path, data)
+                status, answer, retry_after = self._exchange(url, method, path, data)
             except (OSError, http.client.HTTPException) as error:
                 reason = f"The registry {_redacted(url)} cannot be reached: {error or type(error)}"
-                failure = RegistryClientError(0, 0, reason)
+                failures.append(RegistryClientError(0, 0, reason))
                 continue
             if status < _REDIRECTION:
                 return None if not answer else _decoded(url, status, answer)
             failure = _failure(url, status, answer)
             if status not in _RETRIED:
-                break
-        assert failure is not None
-        raise failure
+                raise failure
+            if status == _TOO_MANY:
+                failure.pause_seconds = float(retry_after) if retry_after.isdecimal() else _PAUSE_SECONDS
+            failures.append(failure)
+        raise min(reversed(failures), key=lambda failure: failure.pause_seconds)
 
     def close(self) -> None:
         """Closes the connections of this thread."""
@@ -220,8 +245,10 @@ class RegistryClient:
         connections: dict[str, http.client.HTTPConnection] = self._local.connections
         return connections
 
-    def _exchange(self, url: str, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
-        """Sends a request. A kept connection that the server has closed meanwhile is opened again."""
+    def _exchange(self, url: str, method: str, path: str, data: bytes | None) -> tuple[int, bytes, str]:
+        """Sends a request; returns status, body and Retry-After. A kept connection that the server has closed meanwhile
+        is opened again.
+        """
         parts = urlsplit(url)
         for attempt in range(2):
             connection = self._connections().get(url)
@@ -232,7 +259,7 @@ class RegistryClient:
             try:
                 connection.request(method, parts.path + path, data, self._headers)
                 response = connection.getresponse()
-                return response.status, response.read()
+                return response.status, response.read(), response.getheader("Retry-After", "")
             except (OSError, http.client.HTTPException):
                 connection.close()
                 self._connections().pop(url, None)
