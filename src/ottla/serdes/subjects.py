@@ -19,6 +19,7 @@ __all__ = [
 ]
 
 # Takes the topic, `is_key`, and the full name of the record, which some schemas lack. Returns the subject.
+# Deserializers ask with None for the context of a schema id: they do not know the record before they have the schema.
 SubjectStrategy = Callable[[str, bool, str | None], str]
 
 
