@@ -17,10 +17,10 @@ from ottla.serdes.protocol import Header
 from ottla.serdes.registry_client import RegistryClient, SchemaText
 from tests.support.registries import registry_process
 
-# The cluster is shared, so the names are new. Both contexts have a schema `City` under the same name and version.
-SUFFIX = uuid.uuid4().hex[:8]
-CONTEXT = f":.lab-{SUFFIX}:"
-CITY_SUBJECT = f"city-{SUFFIX}"
+# The cluster is shared: other modules have other names. Both contexts have a schema `City` under the same name and
+# version.
+CONTEXT = ":.lab-of-contexts:"
+CITY_SUBJECT = "city-of-contexts"
 CITY = '{"type":"record","name":"City","fields":[{"name":"name","type":"string"}]}'
 OTHER_CITY = '{"type":"record","name":"City","fields":[{"name":"number","type":"long"}]}'
 TRIP = '{"type":"record","name":"Trip","fields":[{"name":"to","type":"City"}]}'
