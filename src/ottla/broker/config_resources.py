@@ -24,12 +24,13 @@ __all__ = [
     "alter_loggers",
     "altered",
     "check_authorized",
-    "check_cordoning_at_controller",
-    "check_named",
-    "check_on_this_broker",
+    "check_change",
     "check_own_id",
     "refusals",
 ]
+
+# The new configuration of a resource for its present one.
+_Change = Callable[[ConfigResource, dict[str, str]], dict[str, str]]
 
 _SET = 0
 _DELETE = 1
@@ -76,20 +77,34 @@ def check_own_id(name: str, node_id: int) -> None:
         )
 
 
-def check_named(resource: _Resource) -> None:
-    """Checks that the resource has a name. Only brokers have a default configuration, under the empty name."""
-    if not resource.resource_name and resource.resource_type != ResourceType.BROKER:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "Missing resource name: only brokers have a default configuration.")
+def check_change(
+    resource: _Resource, context: RequestContext, broker: Broker, change: _Change
+) -> bool | Deferred[None]:
+    """What this node checks before the controller decides about a change. Answers as `altered` expects of `settle`.
+
+    A request that a broker forwards was checked by that broker.
+    """
+    if resource.resource_type != ResourceType.BROKER:
+        if not resource.resource_name:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, "Missing resource name: only brokers have a default configuration."
+            )
+        return False
+    if context.connection.is_forwarded:
+        return False
+    if context.listener.is_controller:
+        _check_cordoning_at_controller(resource, broker, change)
+        return False
+    if resource.resource_name:
+        check_own_id(resource.resource_name, broker.node_id)
+    return _check_on_this_broker(resource, broker, change)
 
 
-def check_on_this_broker(
-    resource: _Resource, broker: Broker, change: Callable[[ConfigResource, dict[str, str]], dict[str, str]]
-) -> Deferred[None]:
+def _check_on_this_broker(resource: _Resource, broker: Broker, change: _Change) -> Deferred[None]:
     """Validates a change for this broker, or for all brokers, against the properties file of this node.
 
-    The controller has only its own file. It would accept a value that is then described but never applied here.
-    `change` returns the new configuration of a resource for its present one. Raises KafkaError, or fails with one where
-    files have to be read.
+    The controller has only its own file. It would accept a value that is then described but never applied here. Raises
+    KafkaError, or fails with one where files have to be read.
     """
     target = ConfigResource(resource.resource_type, resource.resource_name)
     present = broker.metadata.image.configs.by_resource.get(target) or {}
@@ -99,12 +114,10 @@ def check_on_this_broker(
     return gather([check(changed) for check in broker.config_checks]).then(lambda _: None)
 
 
-def check_cordoning_at_controller(
-    resource: _Resource, broker: Broker, change: Callable[[ConfigResource, dict[str, str]], dict[str, str]]
-) -> None:
+def _check_cordoning_at_controller(resource: _Resource, broker: Broker, change: _Change) -> None:
     """Checks a request that a client sent to a controller: it may only remove directories from `cordoned.log.dirs`.
 
-    Only a broker knows its directories. A request that a broker forwards was checked by this broker.
+    Only a broker knows its directories.
     """
     target = ConfigResource(resource.resource_type, resource.resource_name)
     present = broker.metadata.image.configs.by_resource.get(target) or {}

@@ -15,15 +15,12 @@ from ottla.broker.authorization import Operation
 from ottla.broker.config_resources import (
     altered,
     check_authorized,
-    check_cordoning_at_controller,
-    check_named,
-    check_on_this_broker,
-    check_own_id,
+    check_change,
     refusals,
 )
 from ottla.broker.context import RequestContext
 from ottla.metadata.controller.configs import replacement
-from ottla.metadata.image import ConfigResource, ResourceType
+from ottla.metadata.image import ConfigResource
 from ottla.model.deferred import Deferred
 from ottla.model.errors import KafkaError
 from ottla.wire.messages.alter_configs import (
@@ -42,19 +39,11 @@ __all__ = ["API"]
 def handle(request: AlterConfigsRequest, context: RequestContext, broker: Broker) -> Deferred[AlterConfigsResponse]:
     def settle(resource: AlterConfigsResource) -> bool | Deferred[None]:
         check_authorized(context, Operation.ALTER_CONFIGS, resource)
-        check_named(resource)
-        if resource.resource_type != ResourceType.BROKER or context.connection.is_forwarded:
-            return False
 
         def change(_target: ConfigResource, _present: dict[str, str]) -> dict[str, str]:
             return replacement(resource.configs)
 
-        if context.listener.is_controller:
-            check_cordoning_at_controller(resource, broker, change)
-            return False
-        if resource.resource_name:
-            check_own_id(resource.resource_name, broker.node_id)
-        return check_on_this_broker(resource, broker, change)
+        return check_change(resource, context, broker, change)
 
     def ask_controller(resources: list[AlterConfigsResource]) -> Deferred[Sequence[AlterConfigsResourceResponse]]:
         forwarded = AlterConfigsRequest(resources=resources, validate_only=request.validate_only)

@@ -17,9 +17,7 @@ from ottla.broker.config_resources import (
     alter_loggers,
     altered,
     check_authorized,
-    check_cordoning_at_controller,
-    check_named,
-    check_on_this_broker,
+    check_change,
     check_own_id,
     refusals,
 )
@@ -54,19 +52,11 @@ def handle(
             check_own_id(resource.resource_name, broker.node_id)
             alter_loggers(resource.configs, validate_only=request.validate_only)
             return True
-        check_named(resource)
-        if resource.resource_type != ResourceType.BROKER or context.connection.is_forwarded:
-            return False
 
         def change(target: ConfigResource, present: dict[str, str]) -> dict[str, str]:
             return apply_operations(target, present, resource.configs)
 
-        if context.listener.is_controller:
-            check_cordoning_at_controller(resource, broker, change)
-            return False
-        if resource.resource_name:
-            check_own_id(resource.resource_name, broker.node_id)
-        return check_on_this_broker(resource, broker, change)
+        return check_change(resource, context, broker, change)
 
     def ask_controller(resources: list[AlterConfigsResource]) -> Deferred[Sequence[AlterConfigsResourceResponse]]:
         forwarded = IncrementalAlterConfigsRequest(resources=resources, validate_only=request.validate_only)
