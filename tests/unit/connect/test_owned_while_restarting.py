@@ -20,12 +20,7 @@ def test_a_task_that_stops_to_be_started_again(tmp_path: Path, *, is_requested: 
         story = Story(tmp_path, graceful_ms=60_000)
         store = story.connectors._store
         async with asyncio.timeout(60):
-            await story.create("lines")
-            await story.reconciler.assign(Ownership(frozenset(["lines"])), 1, is_leader=False)
-            while not store.state.all_tasks():
-                await asyncio.sleep(0)
-            share = Ownership(frozenset(["lines"]), frozenset([TASK]))
-            await story.reconciler.assign(share, 2, is_leader=False)
+            share = await story.assigned("lines")
             story.engine.may_stop.clear()
             if is_requested:
                 restart = asyncio.ensure_future(story.reconciler.restart_task(TASK))
@@ -51,12 +46,7 @@ def test_deleted_work_needs_no_other_owner(tmp_path: Path) -> None:
         story = Story(tmp_path, graceful_ms=60_000)
         store = story.connectors._store
         async with asyncio.timeout(60):
-            await story.create("lines")
-            await story.reconciler.assign(Ownership(frozenset(["lines"])), 1, is_leader=False)
-            while not store.state.all_tasks():
-                await asyncio.sleep(0)
-            share = Ownership(frozenset(["lines"]), frozenset([TASK]))
-            await story.reconciler.assign(share, 2, is_leader=False)
+            await story.assigned("lines")
             await store.remove_connector("lines")
             await story.reconciler.reconcile()
             assert not await story.reconciler.assign(Ownership(), 3, is_leader=False)

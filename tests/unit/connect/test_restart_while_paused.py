@@ -6,7 +6,6 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from ottla.connect.control.distributed.assignor import Ownership
 from ottla.connect.control.states import TargetState, TaskId
 from ottla.connect.work.engine import TaskEvents, TaskSpec
 from tests.unit.connect.test_standalone_answers import Story
@@ -27,11 +26,7 @@ def test_it_starts_paused(tmp_path: Path) -> None:
         engine.run = run
         store = story.connectors._store
         async with asyncio.timeout(60):
-            await story.create("lines")
-            await story.reconciler.assign(Ownership(frozenset(["lines"])), 1, is_leader=False)
-            while not store.state.all_tasks():
-                await asyncio.sleep(0)
-            await story.reconciler.assign(Ownership(frozenset(["lines"]), frozenset([TASK])), 2, is_leader=False)
+            await story.assigned("lines")
             await store.put_target("lines", TargetState.PAUSED)
             await story.reconciler.reconcile()
             local = story.reconciler.local

@@ -14,6 +14,7 @@ import pytest
 from multidict import MultiDict
 
 from ottla.connect.configuration.worker_config import WorkerConfig
+from ottla.connect.control.distributed.assignor import Ownership
 from ottla.connect.control.herder import Herder
 from ottla.connect.control.reconciler import Reconciler
 from ottla.connect.control.request_errors import RequestError
@@ -21,6 +22,7 @@ from ottla.connect.control.resources.connectors import Connectors
 from ottla.connect.control.resources.plugins import PluginCatalog
 from ottla.connect.control.rest.server import RestServer
 from ottla.connect.control.routing import Routing
+from ottla.connect.control.states import TaskId
 from ottla.connect.control.stores import Stores
 from ottla.connect.control.stores.config import MemoryConfigStore
 from ottla.connect.control.stores.status import MemoryStatusStore
@@ -90,6 +92,16 @@ class Story:
         config = {"name": name, "connector.class": "LineSource", "file": "f", "topic": "t"}
         is_new, _ = await self.connectors.put(name, config, target=None, replace=False)
         assert is_new
+
+    async def assigned(self, name: str) -> Ownership:
+        """Creates a connector with one task, and assigns both to this worker, as the leader of a group does."""
+        await self.create(name)
+        await self.reconciler.assign(Ownership(frozenset([name])), 1, is_leader=False)
+        while not self.connectors._store.state.all_tasks():
+            await asyncio.sleep(0)
+        share = Ownership(frozenset([name]), frozenset([TaskId(name, 0)]))
+        await self.reconciler.assign(share, 2, is_leader=False)
+        return share
 
     async def create_and_start(self, name: str) -> None:
         await self.create(name)

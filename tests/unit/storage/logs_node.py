@@ -36,6 +36,13 @@ class Node:
     def create(self, topic: str, partition: int = 0, **overrides: object) -> PartitionLog:
         return self.logs.get_or_create(TopicPartition(topic, partition), TOPIC_ID, log_config(**overrides))
 
+    def log_of(self, topic: str = "t") -> PartitionLog:
+        """The open log of the topic's first partition. All its records are committed."""
+        log = self.logs.get(TopicPartition(topic, 0))
+        assert log is not None
+        log.update_high_watermark(log.log_end_offset)
+        return log
+
     def append(self, log: PartitionLog, *values: bytes, timestamp: int = 1000) -> None:
         built = build_batch([Record(key=None, value=value, timestamp=timestamp) for value in values])
         log.append_built(built, leader_epoch=0, now_ms=self.world.clock.now_ms())

@@ -25,13 +25,6 @@ def no_descriptors() -> OSError:
     return OSError(errno.EMFILE, "too many open files")
 
 
-def log_of(node: Node, topic: str = "t") -> PartitionLog:
-    log = node.logs.get(TopicPartition(topic, 0))
-    assert log is not None
-    log.update_high_watermark(log.log_end_offset)
-    return log
-
-
 # Appends that are refused.
 
 
@@ -46,17 +39,17 @@ def test_an_index_that_cannot_be_opened_refuses_an_append_before_it_is_written()
     node.start()
     for name in ("a", "b", "c"):
         # Open files that could be closed to make room.
-        node.append(log_of(node, name), b"more")
+        node.append(node.log_of(name), b"more")
     for _ in range(2):
         node.files.fail_next("open", no_descriptors(), path_contains="/t-0/00000000000000000000.timeindex")
     with pytest.raises(StorageError):
-        node.append(log_of(node), b"refused")
-    node.append(log_of(node), b"acknowledged")
-    node.append(log_of(node), b"the next")
-    assert values_of(log_of(node)) == [b"old", b"acknowledged", b"the next"]
+        node.append(node.log_of(), b"refused")
+    node.append(node.log_of(), b"acknowledged")
+    node.append(node.log_of(), b"the next")
+    assert values_of(node.log_of()) == [b"old", b"acknowledged", b"the next"]
     node.kill()
     node.start()
-    assert values_of(log_of(node)) == [b"old", b"acknowledged", b"the next"]
+    assert values_of(node.log_of()) == [b"old", b"acknowledged", b"the next"]
 
 
 def test_the_rest_of_a_failed_write_that_still_cannot_be_cut_off() -> None:
@@ -104,7 +97,7 @@ def test_a_damaged_log_whose_recovery_has_not_ended(is_recovered_in_vain: bool) 
     node.kill()
     assert not node.start().had_clean_shutdown
     # No offset is given twice.
-    assert log_of(node).log_end_offset == 3
+    assert node.log_of().log_end_offset == 3
 
 
 def test_a_log_that_could_not_be_opened_after_a_crash_is_recovered_by_the_next_start() -> None:
@@ -124,7 +117,7 @@ def test_a_log_that_could_not_be_opened_after_a_crash_is_recovered_by_the_next_s
     node.stop()
     node.kill()
     assert not node.start().had_clean_shutdown
-    assert values_of(log_of(node)) == [b"000"]
+    assert values_of(node.log_of()) == [b"000"]
 
 
 # Moves to another directory.
@@ -145,7 +138,7 @@ def test_a_copy_that_cannot_take_its_place(error: OSError) -> None:
     log.flush().result()
     node.kill()
     node.start()
-    assert values_of(log_of(node)) == [b"a", b"acknowledged"]
+    assert values_of(node.log_of()) == [b"a", b"acknowledged"]
 
 
 def moved_during_a_flush() -> tuple[Node, PartitionLog]:
@@ -212,7 +205,7 @@ def test_a_node_starts_on_a_full_disk(is_clean: bool) -> None:
     node.files.capacity_bytes = node.files.used_bytes()
     node.start()
     assert not node.logs.directories[0].is_offline
-    assert len(values_of(log_of(node))) == 20
+    assert len(values_of(node.log_of())) == 20
 
 
 @pytest.mark.parametrize("code", [errno.EMFILE, errno.ENOMEM, errno.ENOSPC])
@@ -255,8 +248,8 @@ def test_a_partition_moves_away_from_a_full_disk() -> None:
     node.logs.move(PARTITION, "/d2")
     node.world.scheduler.advance(5000)
     assert not any(directory.is_offline for directory in node.logs.directories)
-    assert log_of(node).directory == "/d2/t-0"
-    assert values_of(log_of(node)) == [b"x", b"y"]
+    assert node.log_of().directory == "/d2/t-0"
+    assert values_of(node.log_of()) == [b"x", b"y"]
 
 
 def test_a_move_to_a_full_disk_ends() -> None:

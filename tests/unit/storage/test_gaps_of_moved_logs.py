@@ -5,18 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ottla.model.ids import TopicPartition
-from ottla.storage.log import PartitionLog
 from tests.unit.storage.helpers import offsets_of
 from tests.unit.storage.logs_node import Node
 
 PARTITION = TopicPartition("t", 0)
-
-
-def log_of(node: Node) -> PartitionLog:
-    log = node.logs.get(PARTITION)
-    assert log is not None
-    log.update_high_watermark(log.log_end_offset)
-    return log
 
 
 @pytest.mark.parametrize("is_append_after_move", [False, True])
@@ -33,7 +25,7 @@ def test_a_crash_after_a_move_keeps_the_records_behind_a_gap(is_append_after_mov
     del node.files.nodes[segment.path].data[segment.size // 5 * 2 :]
     log.files.find_damage(0)
     node.world.scheduler.run()
-    log = log_of(node)
+    log = node.log_of()
     log.resolve_doubt()
     if not is_append_after_move:
         node.append(log, b"acknowledged")
@@ -47,4 +39,4 @@ def test_a_crash_after_a_move_keeps_the_records_behind_a_gap(is_append_after_mov
         node.logs.checkpoint().result()
     node.kill()
     node.start()
-    assert offsets_of(log_of(node)) == [0, 1, 5]
+    assert offsets_of(node.log_of()) == [0, 1, 5]

@@ -15,74 +15,65 @@ from tests.unit.storage.logs_node import Node
 PARTITION = TopicPartition("t", 0)
 
 
-def log_of(node: Node) -> PartitionLog:
-    log = node.logs.get(PARTITION)
-    assert log is not None
-    log.update_high_watermark(log.log_end_offset)
-    return log
-
-
-def test_a_crash_after_a_recovery_keeps_the_records_behind_the_lost_ones() -> None:
-    """The only replica leads on behind the gap. The process is killed before the next periodic checkpoint."""
+def node_with_records() -> tuple[Node, PartitionLog]:
+    """A node, and its log of three batches of one record."""
     node = Node()
     node.start()
     log = node.create("t")
     for value in (b"a", b"b", b"c"):
         node.append(log, value)
-    log.update_high_watermark(3)
+    return node, node.log_of()
+
+
+def cut(node: Node, log: PartitionLog, *, batches: int = 1) -> None:
+    """Leaves so many of the three batches in the file, as another program does."""
     segment = log.segments.active
-    # Another program has cut the file.
-    del node.files.nodes[segment.path].data[segment.size // 3 :]
+    del node.files.nodes[segment.path].data[segment.size // 3 * batches :]
+
+
+def recover(node: Node, log: PartitionLog) -> None:
     log.files.find_damage(0)
     node.world.scheduler.run()
-    log = log_of(node)
+
+
+def test_a_crash_after_a_recovery_keeps_the_records_behind_the_lost_ones() -> None:
+    """The only replica leads on behind the gap. The process is killed before the next periodic checkpoint."""
+    node, log = node_with_records()
+    cut(node, log)
+    recover(node, log)
+    log = node.log_of()
     assert log.log_end_offset == 3
     log.resolve_doubt()
     node.append(log, b"acknowledged")
     node.kill()
     node.start()
-    assert values_of(log_of(node)) == [b"a", b"acknowledged"]
+    assert values_of(node.log_of()) == [b"a", b"acknowledged"]
 
 
 def test_a_log_is_not_in_service_before_its_new_recovery_point_is_written() -> None:
     """The disk is full when the checkpoint is written, and has room again before the process is killed."""
-    node = Node()
-    node.start()
-    log = node.create("t")
-    for value in (b"a", b"b", b"c"):
-        node.append(log, value)
-    log.update_high_watermark(3)
+    node, log = node_with_records()
     node.logs.checkpoint().result()
-    segment = log.segments.active
-    # Another program has cut the file.
-    del node.files.nodes[segment.path].data[segment.size // 3 :]
+    cut(node, log)
     full = OSError(errno.ENOSPC, "no space left on device")
     node.files.fail_next("write_atomically", full, path_contains="/recovery-point-offset-checkpoint")
-    log.files.find_damage(0)
-    node.world.scheduler.run()
+    recover(node, log)
     assert node.logs.get(PARTITION) is None
     node.world.scheduler.advance(round(DISK_RETRY_SECONDS * 1000))
-    log = log_of(node)
+    log = node.log_of()
     log.resolve_doubt()
     node.append(log, b"acknowledged")
     node.kill()
     node.start()
-    assert values_of(log_of(node)) == [b"a", b"acknowledged"]
+    assert values_of(node.log_of()) == [b"a", b"acknowledged"]
 
 
 def test_a_flush_after_a_recovery_makes_the_earlier_records_durable() -> None:
     """The recovery point moves past them, so recovery after a power cut does not check them."""
-    node = Node()
-    node.start()
-    log = node.create("t")
-    for value in (b"a", b"b", b"c"):
-        node.append(log, value)
-    segment = log.segments.active
-    # Another program has cut the file.
-    del node.files.nodes[segment.path].data[segment.size // 3 * 2 :]
-    log.files.find_damage(0)
-    node.world.scheduler.run()
-    log = log_of(node)
+    node, log = node_with_records()
+    cut(node, log, batches=2)
+    recover(node, log)
+    log = node.log_of()
     log.resolve_doubt()
     node.append(log, b"acknowledged")
     log.flush().result()
@@ -90,25 +81,18 @@ def test_a_flush_after_a_recovery_makes_the_earlier_records_durable() -> None:
     node.files.lose_unsynced()
     node.kill()
     node.start()
-    assert values_of(log_of(node)) == [b"a", b"b", b"acknowledged"]
+    assert values_of(node.log_of()) == [b"a", b"b", b"acknowledged"]
 
 
 def test_a_recovery_that_ends_after_the_shutdown_submits_no_more_work(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The workers complete it when they are closed, and take no more tasks then."""
-    node = Node()
-    node.start()
-    log = node.create("t")
-    for value in (b"a", b"b", b"c"):
-        node.append(log, value)
-    segment = log.segments.active
-    # Another program has cut the file.
-    del node.files.nodes[segment.path].data[segment.size // 3 :]
+    node, log = node_with_records()
+    cut(node, log)
     workers = node.world.workers
     workers.immediate = False
-    log.files.find_damage(0)
-    node.world.scheduler.run()
+    recover(node, log)
     (recovery,) = workers.tasks
     workers.tasks.clear()
     workers.immediate = True
@@ -129,8 +113,7 @@ def test_logs_that_are_recovered_in_one_turn_share_a_checkpoint(monkeypatch: pyt
     for log in logs:
         for value in (b"a", b"b", b"c"):
             node.append(log, value)
-        segment = log.segments.active
-        del node.files.nodes[segment.path].data[segment.size // 3 :]
+        cut(node, log)
     check = node.files.check
     written: list[str] = []
 
