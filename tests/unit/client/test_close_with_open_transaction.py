@@ -27,15 +27,20 @@ def new_producer(cluster: Cluster) -> Producer:
     return producer
 
 
+async def producer_in_transaction(cluster: Cluster) -> Producer:
+    producer = new_producer(cluster)
+    await producer.init_transactions()
+    producer.begin_transaction()
+    await producer._transactions.add_partitions([ONE])
+    return producer
+
+
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("fails", [False, True])
 def test_an_open_transaction_is_aborted(version: int, fails: bool) -> None:
     async def scenario() -> None:
         cluster = Cluster(version=version)
-        async with new_producer(cluster) as producer:
-            await producer.init_transactions()
-            producer.begin_transaction()
-            await producer._transactions.add_partitions([ONE])
+        async with await producer_in_transaction(cluster) as producer:
             if fails:
                 producer.spoil_transaction(KafkaError(ErrorCode.INVALID_RECORD))
         assert cluster.asked.count(END) == 1
@@ -48,10 +53,7 @@ def test_a_second_close_waits_for_the_abort_of_the_first() -> None:
 
     async def scenario() -> None:
         cluster = Cluster(version=2)
-        producer = new_producer(cluster)
-        await producer.init_transactions()
-        producer.begin_transaction()
-        await producer._transactions.add_partitions([ONE])
+        producer = await producer_in_transaction(cluster)
         asked, answered = asyncio.Event(), asyncio.Event()
         answer = cluster.ask_coordinator
 
@@ -78,10 +80,7 @@ def test_a_second_close_waits_for_the_abort_of_the_first() -> None:
 def test_a_close_without_a_flush_does_not_wait_for_another_close() -> None:
     async def scenario() -> None:
         cluster = Cluster(version=2)
-        producer = new_producer(cluster)
-        await producer.init_transactions()
-        producer.begin_transaction()
-        await producer._transactions.add_partitions([ONE])
+        producer = await producer_in_transaction(cluster)
         asked, never = asyncio.Event(), asyncio.Event()
 
         async def ask_coordinator(*_: Any, **__: Any) -> None:
@@ -104,10 +103,7 @@ def test_the_abort_does_not_need_a_connection_at_the_moment_of_the_close() -> No
 
     async def scenario() -> None:
         cluster = Cluster(version=2)
-        producer = new_producer(cluster)
-        await producer.init_transactions()
-        producer.begin_transaction()
-        await producer._transactions.add_partitions([ONE])
+        producer = await producer_in_transaction(cluster)
 
         async def any_connection() -> None:
             raise ClusterUnreachable("Cannot reach the cluster")
@@ -133,10 +129,7 @@ def test_the_transaction_of_another_process_is_not_aborted() -> None:
 def test_a_close_without_a_flush_does_not_wait_for_an_abort() -> None:
     async def scenario() -> None:
         cluster = Cluster(version=2)
-        producer = new_producer(cluster)
-        await producer.init_transactions()
-        producer.begin_transaction()
-        await producer._transactions.add_partitions([ONE])
+        producer = await producer_in_transaction(cluster)
         await producer.close(flush=False)
         assert END not in cluster.asked
 
@@ -146,10 +139,7 @@ def test_a_close_without_a_flush_does_not_wait_for_an_abort() -> None:
 def test_an_abort_that_fails_does_not_fail_the_close() -> None:
     async def scenario() -> None:
         cluster = Cluster(version=2)
-        producer = new_producer(cluster)
-        await producer.init_transactions()
-        producer.begin_transaction()
-        await producer._transactions.add_partitions([ONE])
+        producer = await producer_in_transaction(cluster)
         cluster.epoch += 1
         await producer.close()
         assert cluster.asked.count(END) == 1
