@@ -47,7 +47,7 @@ def handle(
     for name in names:
         if not may(Operation.DESCRIBE, ResourceType.TOPIC, name):
             if not lists_all:
-                # As Kafka: not internal, whatever the name.
+                # As in Apache Kafka, a denied topic is not marked internal, even under the name of an internal topic.
                 code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
                 denied.append(DescribeTopicPartitionsResponseTopic(error_code=code, name=name))
             continue

@@ -208,7 +208,7 @@ def _named_topics(
     for name in names:
         topic = image.topics.by_name.get(name)
         if not context.allows(Operation.DESCRIBE, ResourceType.TOPIC, name):
-            # As Kafka: not internal, whatever the name.
+            # As in Apache Kafka, a denied topic is not marked internal, even under the name of an internal topic.
             answers.append(MetadataResponseTopic(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, name=name))
         elif topic is not None:
             answers.append(topic)
